@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 
-from eddyline.adaptive.routing.content_knows import knows
+from eddyline.adaptive.routing.content_knows import best_by_class
 from eddyline.adaptive.routing.content_learns import ContentLearns
 from eddyline.adaptive.routing.default import Default
 from eddyline.adaptive.routing.sbr import SourceBasedRouting
@@ -24,7 +24,7 @@ def run(options: Options) -> Outcome:
             star = stream_star(random_selectivities(6, aggregate=aggregate, seed=seed), tuples, seed=seed)
             policies = [
                 SourceBasedRouting(star.setting, seed=seed),
-                knows(star.setting, CLASSIFIER, star.passes, star.classes),
+                best_by_class(star.setting, CLASSIFIER, star.passes, star.classes),
                 Default(star.setting, seed=seed),
                 ContentLearns(star.setting, seed=seed),
             ]

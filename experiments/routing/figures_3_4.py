@@ -32,7 +32,7 @@ def run(options: Options) -> Outcome:
     skews = SKEWS if options.scale >= 1 else SKEWS[::6]
     cells = {p.name: list(grid(p, tuples, skews=skews)) for p in (Default, ContentLearns)}
     rows = [
-        {"policy": name, "operators": c.operators, "A": c.a, "sbr": c.sbr, "knows": c.knows, "calls": c.learns,
+        {"policy": name, "operators": c.operators, "A": c.a, "sbr": c.sbr, "knows": c.content_knows, "calls": c.learns,
          "saved": c.saved, "possible": c.possible, "share": c.share, "wrong": c.wrong}
         for name, found in cells.items() for c in found
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 
 from eddyline.adaptive.filters.bounds import optimal_order, order_cost
-from eddyline.adaptive.routing.content_knows import knows
+from eddyline.adaptive.routing.content_knows import best_by_class
 from eddyline.adaptive.routing.content_learns import ContentLearns
 from eddyline.adaptive.routing.default import Default
 from eddyline.adaptive.routing.sbr import SourceBasedRouting
@@ -23,7 +23,9 @@ def run(options: Options) -> Outcome:
         for seed in range(streams):
             star = stream_star(random_selectivities(n, seed=seed), tuples, seed=seed)
             sbr = simulate(SourceBasedRouting(star.setting, seed=seed), star.passes, star.classes).calls
-            best = simulate(knows(star.setting, CLASSIFIER, star.passes, star.classes), star.passes, star.classes).calls
+            best = simulate(
+                best_by_class(star.setting, CLASSIFIER, star.passes, star.classes), star.passes, star.classes
+            ).calls
             fixed = order_cost(~star.passes, optimal_order(~star.passes))
             for policy in (Default, ContentLearns):
                 run = simulate(policy(star.setting, seed=seed), star.passes, star.classes)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 READABLE_CHARACTERS: Final = 40  # a longer text says nothing to a reader
-DECISIONS: Final = 8  # the last ones are shown
+DECISIONS_SHOWN: Final = 8  # the last ones of a query
 WHERE = (
     "on Spark, local to this machine. In one process, without a JVM:\n    EDDYLINE_RUNTIME=inline make demo",
     "in one process. On Spark:\n    EDDYLINE_RUNTIME=spark make demo",
@@ -60,7 +60,7 @@ def main(job: Path = JOB, out: TextIO | None = None, command: Callable[[list[str
 
 
 def shown_command(job: Path, inline: bool) -> str:
-    """What somebody types in this folder to have the same run with its results kept; short lines.
+    """The command, typed in this folder, for the same run with its results kept; in short lines.
 
     >>> print(shown_command(Path("job.cql"), True).partition("eddyline run ")[2])
     job.cql \\
@@ -194,8 +194,8 @@ def shown_decisions(report: Mapping[str, Any], width: int) -> Iterator[str]:
     yield ""
     yield "What was decided, and what it gained:" if decisions else "Nothing had to be decided."
     yield from [""] if decisions else []
-    hidden = len(decisions) - DECISIONS
-    for d in decisions[-DECISIONS:]:
+    hidden = len(decisions) - DECISIONS_SHOWN
+    for d in decisions[-DECISIONS_SHOWN:]:
         change = brief(d["after"]) if d.get("before") is None else f"{brief(d['before'])} → {brief(d['after'])}"
         gains = [f"{n} {d[f'{n}_gain']:.2f}×" for n in ("expected", "measured") if d.get(f"{n}_gain") is not None]
         gained = f"; {', '.join(gains)}" if gains else ""

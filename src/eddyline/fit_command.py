@@ -17,7 +17,9 @@ def add_command(commands: Any, path: Callable[[str], Path]) -> None:
         "segment table, which CREATE STREAM name FROM 'segments.parquet' reads.",
     )
     fit.add_argument("input", metavar="INPUT", help="a file, a folder or a pattern, as CREATE STREAM … FROM takes it")
-    fit.add_argument("--key", metavar="COLUMNS", default="", help="the columns that tell signals apart (a,b; none)")
+    fit.add_argument(
+        "--key", metavar="COLUMNS", default="", help="the columns whose values identify a signal (a,b; none)"
+    )
     fit.add_argument("--time", metavar="COLUMN", required=True, help="the column of time")
     fit.add_argument("--value", metavar="COLUMNS", required=True, help="the columns to model (a,b)")
     fit.add_argument("--error", metavar="BOUND", required=True, help="0.5, or a share of each value: 0.05%%")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 REMEDY = "plots need matplotlib, which is not installed: pip install 'eddyline[plot]'"
-_LONGEST = 34  # letters of a conjunct on an axis
+_LABEL_CHARACTERS = 34  # of a conjunct on an axis, at most
 
 
 def timeline(source: Any, operator: str | None = None, *, ax: Axes | None = None) -> Axes:
@@ -37,8 +37,8 @@ def timeline(source: Any, operator: str | None = None, *, ax: Axes | None = None
     >>> timeline(query).get_ylabel()
     'filters evaluated per row'
     """
-    name, told = _one(source, operator, "history", "keeps a history of what it evaluated")
-    history = told["history"]
+    name, statistics = _one(source, operator, "history", "keeps a history of what it evaluated")
+    history = statistics["history"]
     rows = np.array(history["rows"], np.float64)
     if not len(rows):
         raise EddylineError(f"{name} has seen no rows yet: there is no timeline to draw.")
@@ -51,7 +51,7 @@ def timeline(source: Any, operator: str | None = None, *, ax: Axes | None = None
         axis.axvline(at, color="C3", linestyle=":", linewidth=1, label="decision" if i == 0 else None)
     axis.set(xlabel="rows", ylabel="filters evaluated per row", xlim=(0, ends[-1]), ylim=(0, None))
     axis.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axis.set_title(f"{name}: {told['policy']}" if "policy" in told else name)
+    axis.set_title(f"{name}: {statistics['policy']}" if "policy" in statistics else name)
     # Beside the curves, not on them.
     axis.legend(loc="lower left", bbox_to_anchor=(0, -0.36), ncols=3, frameon=False, fontsize=9)
     return axis
@@ -61,7 +61,7 @@ def heat_map(source: Any, attribute: str | None = None, operator: str | None = N
     """Selectivities by class of an attribute and operator: what each lets pass of the rows that it was asked about.
 
     ``source`` is a query that routes by content, its ``statistics()``, those of one of its operators, or a routing
-    policy; ``attribute`` is by default the one that classifies most of the operators. Grey: nobody was asked.
+    policy; ``attribute`` is by default the one that classifies most of the operators. Grey: no row of the class came.
 
     >>> from eddyline.adaptive.routing.default import Default
     >>> from eddyline.adaptive.routing.simulate import simulate
@@ -72,8 +72,8 @@ def heat_map(source: Any, attribute: str | None = None, operator: str | None = N
     >>> heat_map(policy).get_ylabel()
     'attrC'
     """
-    name, told = _one(source, operator, ("by_class", "classifiers"), "routes by content")
-    attribute, classes, operators, matrix = _by_class(name, told, attribute)
+    name, statistics = _one(source, operator, ("by_class", "classifiers"), "routes by content")
+    attribute, classes, operators, matrix = _by_class(name, statistics, attribute)
     axis = _axes(ax, (1.8 + 1.1 * max(len(operators), 3), 1.8 + 0.32 * max(len(classes), 3)))
     from matplotlib import colormaps
 
@@ -114,8 +114,8 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
     >>> join_rates(query).get_ylabel()
     'elements a second'
     """
-    name, told = _one(source, operator, "accesses", "joins three or more inputs")
-    history = told.get("history", ())
+    name, statistics = _one(source, operator, "accesses", "joins three or more inputs")
+    history = statistics.get("history", ())
     if not history:
         raise EddylineError(f"{name} has nothing to show: its plan stays, or it has seen no elements yet.")
     total, elements, seconds, work, made = (
@@ -133,7 +133,7 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
     other = axis.twinx()
     per = summed["w"] / np.maximum(summed["n"], 1)
     other.stairs(per, ends, baseline=None, color="C1", linewidth=1.2, label="accesses an element (right)")
-    # A history tells how many decisions there were at the end of each run.
+    # A history has the number of decisions at the end of each run.
     changes = total[np.flatnonzero(np.diff(made, prepend=made[0]) > 0)]
     for i, at in enumerate(changes):
         axis.axvline(at, color="C3", linestyle=":", linewidth=1, label="the plan changes" if i == 0 else None)
@@ -148,16 +148,16 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
 
 
 def _by_class(
-    name: str, told: Mapping[str, Any], wanted: str | None
+    name: str, statistics: Mapping[str, Any], wanted: str | None
 ) -> tuple[str, list[str], list[str], np.ndarray[Any, np.dtype[np.float64]]]:
     """The attribute, its classes, the operators, and a matrix with NaN where nothing is known."""
-    if "by_class" in told:
-        tables, used = told["by_class"], [a for by in told["classifiers"] for a in by or ()]
+    if "by_class" in statistics:
+        tables, used = statistics["by_class"], [a for by in statistics["classifiers"] for a in by or ()]
         attribute = _chosen(name, wanted, list(tables), used)
         table = tables[attribute]
-        return attribute, list(table["classes"]), list(told["filters"]), _matrix(table["selectivity"])
-    # A bare policy knows classes by number, and only of the operators that it has classified.
-    classified = told["classifiers"]
+        return attribute, list(table["classes"]), list(statistics["filters"]), _matrix(table["selectivity"])
+    # A bare policy has classes by number, and only of the operators that it has classified.
+    classified = statistics["classifiers"]
     of = {o: _text(c["attribute"]) for o, c in classified.items()}
     attribute = _chosen(name, wanted, sorted(set(of.values())), list(of.values()))
     columns = {o: classified[o]["selectivity_by_class"] for o in sorted(of) if of[o] == attribute}
@@ -185,7 +185,7 @@ def _text(attribute: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1] + "…"
 
 
 def _one(source: Any, operator: str | None, keys: str | tuple[str, ...], what: str) -> tuple[str, Mapping[str, Any]]:
@@ -193,10 +193,10 @@ def _one(source: Any, operator: str | None, keys: str | tuple[str, ...], what: s
     keys = (keys,) if isinstance(keys, str) else keys
     if not isinstance(source, Mapping) and not hasattr(source, "statistics"):
         raise JobError(f"there is nothing to draw of {source!r}: pass a query, or what its statistics() gave.")
-    told = source if isinstance(source, Mapping) else source.statistics()
-    if any(k in told for k in keys):
-        return operator or str(getattr(source, "name", "select")), told
-    fitting = {n: s for n, s in told.items() if isinstance(s, Mapping) and any(k in s for k in keys)}
+    statistics = source if isinstance(source, Mapping) else source.statistics()
+    if any(k in statistics for k in keys):
+        return operator or str(getattr(source, "name", "select")), statistics
+    fitting = {n: s for n, s in statistics.items() if isinstance(s, Mapping) and any(k in s for k in keys)}
     if operator is not None:
         if operator not in fitting:
             raise JobError(f"no operator named {operator!r} {what}.{did_you_mean(operator, list(fitting))}")

@@ -120,7 +120,7 @@ def test_exact_answers_are_those_of_the_reference(part: int) -> None:
     with (
         patch.object(ConstrainedJoin, "process", counting(ConstrainedJoin.process)),
         patch.object(spilling, "BUFFER_BYTES", 600),
-        patch.object(spilling, "FIRST_KEYS", 4),
+        patch.object(spilling, "INITIAL_FILTER_KEYS", 4),
     ):
         # 231: a spilled row is asked for at two ports, and is not there any more when the second asks.
         for i in [*range(part, CASES, PARTS), *([231] if part == 3 else [])]:

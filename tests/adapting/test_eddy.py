@@ -20,7 +20,7 @@ from eddyline.adapting import tuple_router as module
 from eddyline.adapting.eddy import Eddy
 from eddyline.adapting.routing_options import Routing
 from eddyline.adaptive.filters.pipeline import Pipeline
-from eddyline.adaptive.routing.content_knows import knows
+from eddyline.adaptive.routing.content_knows import best_by_class
 from eddyline.adaptive.routing.policies import make_policy
 from eddyline.adaptive.routing.simulate import simulate
 from eddyline.adaptive.routing.stream_star import StreamStar, skewed, stream_star
@@ -129,10 +129,10 @@ def test_a_query_asks_what_the_simulator_counts(policy: str) -> None:
 
 
 def test_content_saves_what_the_lottery_cannot_see() -> None:
-    """The bound knows the best order of every class from the first row on."""
+    """The bound has the best order of every class from the first row on."""
     asked = {p: run(p)[1] for p in ("sbr", "content-learns", "default")}
     asked["known-classifier"] = run("known-classifier", classifier="attrC")[1]
-    bound = simulate(knows(STAR.setting, 0, STAR.passes, STAR.classes), STAR.passes, STAR.classes).calls
+    bound = simulate(best_by_class(STAR.setting, 0, STAR.passes, STAR.classes), STAR.passes, STAR.classes).calls
     assert bound < asked["known-classifier"] < 1.03 * bound
     assert asked["default"] < 1.06 * bound and asked["default"] < 0.65 * asked["sbr"]
     assert asked["content-learns"] < 0.75 * asked["sbr"]

@@ -147,7 +147,7 @@ def test_types(written: str, kind: pa.DataType) -> None:
         ("upper(*)", "only count takes '*'", "upper(*)"),
         (
             "avg(a) OVER (PARTITION BY b)",
-            "say of which rows: AVG(a) OVER (PARTITION BY b ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)",
+            "say which rows: AVG(a) OVER (PARTITION BY b ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)",
             "avg(a) OVER (PARTITION BY b)",
         ),
         ("abs(a) FILTER (WHERE a > 3)", "FILTER (WHERE …) belongs to an aggregate", None),

@@ -141,7 +141,7 @@ SAID = {
     "SELECT user FROM bids QUALIFY price > 2": "QUALIFY keeps rows by a rank or another value with OVER (…)",
     "SELECT sum(price) OVER (PARTITION BY user ORDER BY ts GROUPS 1 PRECEDING) FROM bids": "GROUPS is not supported: count",
     "SELECT sum(price) OVER (ORDER BY ts RANGE UNBOUNDED PRECEDING) FROM bids": "RANGE would count the rows of one instant",
-    "SELECT sum(price) OVER (PARTITION BY user ORDER BY ts) FROM bids": "say of which rows: SUM(price) OVER (PARTITION BY",
+    "SELECT sum(price) OVER (PARTITION BY user ORDER BY ts) FROM bids": "say which rows: SUM(price) OVER (PARTITION BY",
     "SELECT * FROM bids UNPIVOT (v FOR k IN (price, auction))": "UNPIVOT is not supported: write one SELECT for each",
     "SELECT b.user FROM bids b, LATERAL (SELECT rate FROM rates r WHERE r.currency = b.user) AS r":
     "a query in FROM does not read the sources beside it",

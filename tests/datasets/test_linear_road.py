@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eddyline.core.errors import JobError
-from eddyline.datasets.linear_road import EVERY, MILE, linear_road
+from eddyline.datasets.linear_road import MILE, SECONDS_PER_REPORT, linear_road
 from eddyline.datasets.registry import generate
 
 
@@ -14,7 +14,9 @@ def test_many_more_cars_are_seen_than_are_on_the_road() -> None:
     reports = linear_road(cars=6).table()
     time, car = reports["ts"].cast("int64").to_numpy() // 1_000_000, reports["cid"].to_numpy()
     assert (np.diff(time) >= 0).all() and time[-1] - time[0] > 3 * 3600 - 300
-    active = [len(np.unique(car[(time > t - EVERY) & (time <= t)])) for t in range(time[0] + 1800, time[-1], 900)]
+    active = [
+        len(np.unique(car[(time > t - SECONDS_PER_REPORT) & (time <= t)])) for t in range(time[0] + 1800, time[-1], 900)
+    ]
     assert len(np.unique(car)) / np.mean(active) >= 15
     assert (reports["sid"].to_numpy() == reports["xpos"].to_numpy() // MILE).all()
 

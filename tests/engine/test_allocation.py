@@ -18,7 +18,7 @@ def test_freed_memory_is_kept_unless_the_environment_says_otherwise(monkeypatch:
     for name in [n for n in os.environ if n.startswith("MALLOC_")]:
         monkeypatch.delenv(name)
     allocation.keep_memory()
-    assert said == [(-3, allocation.LARGEST_KEPT), (-1, allocation.MOST_KEPT)]
+    assert said == [(-3, allocation.LARGEST_KEPT_BYTES), (-1, allocation.MAX_UNUSED_BYTES)]
     monkeypatch.setenv("MALLOC_ARENA_MAX", "2")
     allocation.keep_memory()
     assert len(said) == 2

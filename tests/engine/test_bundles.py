@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eddyline import cli
-from eddyline.engine.bundles import SAMPLES, Recorder
+from eddyline.engine.bundles import KEPT_SAMPLES, Recorder
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_html import read_bundle
 from eddyline.testing import ManualClock
@@ -98,7 +98,7 @@ def test_a_long_run_takes_no_more_samples_than_a_short_one(tmp_path: Path) -> No
         seen += 1
     recorder.write()
     samples = json.loads((tmp_path / "q.json").read_text())["samples"]
-    assert SAMPLES <= len(samples) <= 2 * SAMPLES
+    assert KEPT_SAMPLES <= len(samples) <= 2 * KEPT_SAMPLES
     rows = [s["plan"]["rows"] for s in samples]
     apart = [b - a for a, b in pairwise(rows[:-1])]
     assert rows[0] == 0 and rows[-1] == 20_000 and max(apart) <= 2 * min(apart)  # evenly, over the whole run

@@ -94,7 +94,7 @@ def test_an_alarm_is_profiled_on_credit_but_not_for_nothing() -> None:
 
 def test_a_new_plan_pays_for_more_profiling_runs_from_what_it_saves() -> None:
     budget = ProfilingBudget(3)
-    for saved, runs in ((budget.price, 0), (budget.price / join_budget.WIN_SHARE, 1), (float("inf"), 3)):
+    for saved, runs in ((budget.price, 0), (budget.price / join_budget.SAVINGS_SHARE, 1), (float("inf"), 3)):
         budget.held = 0.0
         budget.win(saved)
         count = 0

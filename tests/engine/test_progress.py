@@ -103,7 +103,7 @@ def test_a_line_is_never_folded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_note_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NOTE_EVERY", 0.001)
+    monkeypatch.setattr(module, "NOTE_SECONDS", 0.001)
     out = Terminal()
     progress = Progress(out)
     progress.note("starting Spark on local[2]")

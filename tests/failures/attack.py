@@ -46,7 +46,7 @@ from eddyline.synopses import spill
 spill.BUFFER_BYTES = {SPILLED_BYTES}
 source.BATCH_ROWS = {ROWS_PER_BATCH}
 feeds.Feed.__init__.__defaults__ = ({ROWS_PER_BATCH},)
-job.SNAPSHOT_EVERY = 0.0
+job.SECONDS_PER_SNAPSHOT = 0.0
 print("started", flush=True)
 sys.exit(cli.main(["run", "job.cql", "--out", sys.argv[1], "--checkpoint", sys.argv[2], "--quiet", *sys.argv[3:]]))
 """
@@ -260,15 +260,15 @@ def spilling(rows: int = 600) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def small_batches(every: float = 0.0) -> Iterator[None]:
-    before = source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SNAPSHOT_EVERY
+    before = source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SECONDS_PER_SNAPSHOT
     buffered, spill.BUFFER_BYTES = spill.BUFFER_BYTES, SPILLED_BYTES
     source.BATCH_ROWS = ROWS_PER_BATCH  # type: ignore[misc]
     feeds.Feed.__init__.__defaults__ = (ROWS_PER_BATCH,)  # type: ignore[misc]
-    job.SNAPSHOT_EVERY = every
+    job.SECONDS_PER_SNAPSHOT = every
     try:
         yield
     finally:
-        source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SNAPSHOT_EVERY = before  # type: ignore[misc]
+        source.BATCH_ROWS, feeds.Feed.__init__.__defaults__, job.SECONDS_PER_SNAPSHOT = before  # type: ignore[misc]
         spill.BUFFER_BYTES = buffered
 
 

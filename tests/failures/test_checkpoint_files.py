@@ -73,9 +73,9 @@ def cut(path: Path) -> None:
         ("2/0.arrow", flip, "2/0.arrow does not hold what was written"),
         ("2/0.arrow", cut, "2/0.arrow does not hold what was written"),
         ("1/2.arrow", swap, "1/2.arrow does not hold what was written"),
-        ("journal", Path.unlink, "journal is not what the snapshot knows"),
-        ("journal", flip, "journal is not what the snapshot knows"),
-        ("journal", cut, "journal is not what the snapshot knows"),
+        ("journal", Path.unlink, "journal does not match the snapshot"),
+        ("journal", flip, "journal does not match the snapshot"),
+        ("journal", cut, "journal does not match the snapshot"),
     ],
 )
 def test_results_that_are_not_what_was_written(run: Run, name: str, damage: Callable[[Path], None], said: str) -> None:

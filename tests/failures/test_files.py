@@ -21,7 +21,7 @@ from tests.failures.conftest import Run
         ("'no*.csv' TIMESTAMP BY ts", {}, "no*.csv", "no file matches 'no*.csv'. The directory holds:"),
         ("'d' TIMESTAMP BY ts", {"d/.part": ""}, "d", "the directory 'd' holds no data file"),
         ("'d' TIMESTAMP BY ts", {"d/a.csv": "ts\n1\n", "d/b.jsonl": '{"ts":1}'}, "d", "different formats"),
-        ("'x.xls' TIMESTAMP BY ts", {"x.xls": "?"}, "x.xls", "does not tell the format"),
+        ("'x.xls' TIMESTAMP BY ts", {"x.xls": "?"}, "x.xls", "is not that of a format"),
         ("'s.csv' TIMESTAMP BY ts WITH (format = 'cvs')", {}, "cvs", "unknown format 'cvs'"),
         ("'http://a/s.csv' TIMESTAMP BY ts", {}, None, "'http://' are not known"),
         ("'' TIMESTAMP BY ts", {}, None, "an empty text"),

@@ -126,7 +126,7 @@ def test_runs_are_merged_and_rows_that_are_gone_are_not_found(tmp_path: Path) ->
     rng = np.random.default_rng(5)
     held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
     number, there = 0, dict[int, int]()
-    with patch.object(spill, "BUFFER_BYTES", 2_000), patch.object(spill_runs, "BLOCKS_AT_ONCE", 2):
+    with patch.object(spill, "BUFFER_BYTES", 2_000), patch.object(spill_runs, "BLOCKS_PER_PIECE", 2):
         for turn in range(120):
             keys = rng.integers(0, 500, 100)
             there |= dict(zip(range(number, number + 100), keys.tolist(), strict=True))

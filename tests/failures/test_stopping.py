@@ -90,7 +90,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
         if taken == at:
             signal.raise_signal(signal.SIGINT)
             if inside:
-                monkeypatch.setattr(stopping, "MOMENT", -1)
+                monkeypatch.setattr(stopping, "SAME_SIGNAL_NANOSECONDS", -1)
             signal.raise_signal(signal.SIGINT)
         return step(session)
 
@@ -101,7 +101,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
 @pytest.mark.parametrize("every", [0.0, 1e9])
 def test_interrupted_again_and_again(run: Run, monkeypatch: pytest.MonkeyPatch, inside: bool, every: float) -> None:
     expected, totals = whole(run)
-    monkeypatch.setattr(job, "SNAPSHOT_EVERY", every)
+    monkeypatch.setattr(job, "SECONDS_PER_SNAPSHOT", every)
     arguments = ("--out", "parts", "--checkpoint", "state", "--report", "report.json")
     for at in (1, 4, 9, 2):
         with monkeypatch.context() as patch:
@@ -130,7 +130,7 @@ def test_interrupted_without_a_checkpoint(run: Run, monkeypatch: pytest.MonkeyPa
 
 def test_an_error_after_a_checkpoint_leaves_it_usable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, _ = whole(run)
-    monkeypatch.setattr(job, "SNAPSHOT_EVERY", 0.0)
+    monkeypatch.setattr(job, "SECONDS_PER_SNAPSHOT", 0.0)
     step, taken = Session.step, 0
 
     def failing(session: Session) -> bool:
@@ -167,7 +167,7 @@ from eddyline.engine.snapshot import Snapshots
 
 source.BATCH_ROWS = 16
 feeds.Feed.__init__.__defaults__ = (16,)
-job.SNAPSHOT_EVERY = 0.0
+job.SECONDS_PER_SNAPSHOT = 0.0
 steps, where = int(sys.argv[1]), sys.argv[2]
 taken = 0
 step, put = Session.step, Snapshots.put

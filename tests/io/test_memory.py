@@ -17,7 +17,7 @@ import pytest
 import eddyline as ed
 from eddyline.core.errors import DataError, InvalidRowsWarning, JobError
 from eddyline.expr.types import type_name
-from eddyline.io.memory import PEEK, RowSource, memory_source
+from eddyline.io.memory import SAMPLE_ROWS, RowSource, memory_source
 from eddyline.io.resolve import open_source
 from eddyline.io.source import Source
 from tests.io.read import reasons, rows
@@ -241,11 +241,11 @@ def test_a_key_that_is_no_column() -> None:
 
 
 def test_a_key_that_appears_after_the_first_rows() -> None:
-    source = RowSource(iter([*({"ts": i} for i in range(PEEK)), {"ts": PEEK, "v": 1}]), name="rows")
+    source = RowSource(iter([*({"ts": i} for i in range(SAMPLE_ROWS)), {"ts": SAMPLE_ROWS, "v": 1}]), name="rows")
     found = list(source.open())
-    assert sum(len(b.rows) for b in found) == PEEK
+    assert sum(len(b.rows) for b in found) == SAMPLE_ROWS
     assert [i.reason for b in found for i in b.invalid] == [
-        f"rows, row {PEEK + 1}: there is no column 'v'. The columns are: ts."
+        f"rows, row {SAMPLE_ROWS + 1}: there is no column 'v'. The columns are: ts."
     ]
 
 

@@ -59,7 +59,7 @@ def test_mistakes_name_the_remedy(folder: Path, spec: str, message: str) -> None
 
 def test_formats(folder: Path) -> None:
     (folder / "x.dat").write_text("a\n7\n")
-    with pytest.raises(JobError, match=r"x\.dat: the extension '\.dat' does not tell the format"):
+    with pytest.raises(JobError, match=r"x\.dat: the extension '\.dat' is not that of a format"):
         open_source("x.dat", folder)
     assert rows(open_source("x.dat", folder, options={"format": "csv"})) == [{"a": 7}]
     with pytest.raises(JobError, match=r"unknown format 'cvs'.*Did you mean 'csv'\?"):

@@ -103,7 +103,7 @@ def test_results_come_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     pq.write_table(table, tmp_path / "s.parquet")
     parameters = {"c": np.linspace(-3, 3, 9).tolist()}
     whole = ed.sweep(LINES[0], {"S": table}, parameters)
-    monkeypatch.setattr(sweeping, "ROWS_AT_ONCE", 2 * table.num_rows)
+    monkeypatch.setattr(sweeping, "RESULT_ROWS_AT_ONCE", 2 * table.num_rows)
     parts = ed.sweep(LINES[0], {"S": str(tmp_path / "s.parquet")}, pa.table(parameters))
     assert parts.num_rows == whole.num_rows and parts.to_pylist() == whole.to_pylist()
     assert parts["c"].num_chunks == 5

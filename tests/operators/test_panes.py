@@ -128,7 +128,7 @@ def test_groups_are_forgotten() -> None:
     pane_columns = PaneColumns.of([K], CALLS)
     assert pane_columns is not None
     panes = Panes("panes 1", pane_columns, [Slide(10, 2)])
-    with patch("eddyline.operators.panes.MOST_GROUPS", 3):
+    with patch("eddyline.operators.panes.MAX_KNOWN_GROUPS", 3):
         for i in range(20):
             elements = [(2, f"{i} {j}", float(j), j, None) for j in (0, 1, 1)]
             assert panes.process([delta(elements)], 2).columns["_sum0"].to_pylist() == [0.0, 2.0]

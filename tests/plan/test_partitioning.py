@@ -25,7 +25,7 @@ from eddyline.plan.partitioning.enumerate_layouts import Layouts
 from eddyline.plan.partitioning.grid import Grid
 from eddyline.plan.partitioning.places import Places
 from eddyline.plan.rules import optimize
-from eddyline.plan.traverse import MANY_PLACES, walk
+from eddyline.plan.traverse import MAX_PLACES_WALKED, walk
 from eddyline.spark import program
 from eddyline.spark.packing import coordinates
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus
@@ -301,12 +301,12 @@ def test_shards_give_the_results_of_the_reference() -> None:
     assert several > 0.4 * drawn  # otherwise little was compared
 
 
-@pytest.mark.parametrize("many", [MANY_PLACES, 0], ids=["by place", "by node"])
+@pytest.mark.parametrize("many", [MAX_PLACES_WALKED, 0], ids=["by place", "by node"])
 def test_every_correct_dimension_is_correct(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     """Not only the best ones: any, in any number, with any shares. Plans with many places have equal parts laid out
     alike."""
     compared = 0
-    monkeypatch.setattr(places_module, "MANY_PLACES", many)
+    monkeypatch.setattr(places_module, "MAX_PLACES_WALKED", many)
 
     def at_random(plan: Plan, catalog: Catalog, shards: int, rates: Any = None) -> Partitioning:
         places = Places(plan)

@@ -11,8 +11,8 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import CqlError
-from eddyline.cql.bind_from import MOST_INPUTS
-from eddyline.cql.scope import DEEPEST
+from eddyline.cql.bind_from import MAX_INPUTS
+from eddyline.cql.scope import MAX_DEPTH
 from eddyline.plan.logical import Plan
 from eddyline.plan.numbering import Numbering
 
@@ -117,10 +117,10 @@ def test_planning_a_join_grows_with_the_square_of_its_inputs() -> None:
 
 
 def test_more_inputs_are_refused() -> None:
-    with pytest.raises(CqlError, match=f"at most {MOST_INPUTS} inputs") as caught:
-        calls(joined(MOST_INPUTS + 1))
+    with pytest.raises(CqlError, match=f"at most {MAX_INPUTS} inputs") as caught:
+        calls(joined(MAX_INPUTS + 1))
     assert caught.value.span is not None
-    assert caught.value.text[caught.value.span.start : caught.value.span.end].endswith(f"x{MOST_INPUTS}")
+    assert caught.value.text[caught.value.span.start : caught.value.span.end].endswith(f"x{MAX_INPUTS}")
 
 
 DEEP: dict[str, Text] = {
@@ -142,7 +142,7 @@ DEEP: dict[str, Text] = {
 
 
 @pytest.mark.parametrize("shape", DEEP)
-@pytest.mark.parametrize("depth", [5, DEEPEST, DEEPEST + 1, 250, 400, 1000])
+@pytest.mark.parametrize("depth", [5, MAX_DEPTH, MAX_DEPTH + 1, 250, 400, 1000])
 def test_deep_nesting_is_planned_or_refused_in_a_sentence(shape: str, depth: int) -> None:
     session = ed.Session()
     session.stream("S", schema=pa.schema(COLUMNS), timestamp="t")

@@ -134,11 +134,11 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     with ExitStack() as stack:
         stack.enter_context(patch.multiple(Panes, min_elements=way.seed % 4, rest=way.seed % 2))
         if way.small:
-            stack.enter_context(patch.object(running, "CHUNK", 3))
-            stack.enter_context(patch.object(MJoin, "ROOM", 1))
-            stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
-            stack.enter_context(patch.object(RStream, "ROOM", 1))
-            stack.enter_context(patch.object(RankOperator, "ROOM", 1))
+            stack.enter_context(patch.object(running, "ELEMENTS_PER_RUN", 3))
+            stack.enter_context(patch.object(MJoin, "FIRST_RESULT_ROOM", 1))
+            stack.enter_context(patch.object(StarLookUp, "RESULTS_AT_ONCE", 2))
+            stack.enter_context(patch.object(RStream, "MIN_RESULT_ROWS", 1))
+            stack.enter_context(patch.object(RankOperator, "RESULTS_AT_ONCE", 1))
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
             stack.enter_context(patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8))
             stack.enter_context(

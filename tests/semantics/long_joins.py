@@ -210,7 +210,7 @@ def run(
     before = 0
     with ExitStack() as stack:
         if rng.random() < 0.2:
-            stack.enter_context(patch.object(MJoin, "ROOM", 16))
+            stack.enter_context(patch.object(MJoin, "FIRST_RESULT_ROOM", 16))
         for cut in cuts:
             for name, table in tables.items():
                 ts = case.tables[name]["ts"]

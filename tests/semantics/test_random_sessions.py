@@ -291,9 +291,11 @@ def hasty() -> Iterator[None]:
     """Policies that decide after a few rows: sessions are short."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(joining, "Pace", quick_pace))
-        stack.enter_context(patch.multiple(plan_hold, DRIFT=0.2, MOVED=0.0))
+        stack.enter_context(patch.multiple(plan_hold, DEVIATIONS_TO_RECONSIDER=0.2, SHARE_TO_RECONSIDER=0.0))
         stack.enter_context(
-            patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, ASKED_EVERY=2)
+            patch.multiple(
+                tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, BATCHES_PER_PINNED_DECISION=2
+            )
         )
         stack.enter_context(
             patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)

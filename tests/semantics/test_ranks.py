@@ -107,8 +107,8 @@ def test_without_deletions_only_the_first_rows_are_kept() -> None:
 
 
 def test_labels_are_given_anew_where_they_have_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order_codes, "STEP", 4)
-    monkeypatch.setattr(order_codes, "VALUES_BEFORE_FORGETTING", 8)
+    monkeypatch.setattr(order_codes, "LABEL_STEP", 4)
+    monkeypatch.setattr(order_codes, "MIN_VALUES_TO_FORGET", 8)
     moved = 0
     relabel = order_codes.SortedLabels._relabel
 

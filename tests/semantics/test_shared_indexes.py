@@ -102,10 +102,10 @@ def hasty() -> Iterator[None]:
     """Plans that change after a few elements, little room, and joins that part soon."""
     with ExitStack() as stack:
         stack.enter_context(patch.object(join_choice, "Pace", quick_pace))
-        stack.enter_context(patch.multiple(plan_hold, DRIFT=0.2, MOVED=0.0))
+        stack.enter_context(patch.multiple(plan_hold, DEVIATIONS_TO_RECONSIDER=0.2, SHARE_TO_RECONSIDER=0.0))
         stack.enter_context(patch.object(join_contents, "FIRST_CAPACITY", 2))
         stack.enter_context(
-            patch.multiple(shared_index, FIRST_ROOM=2, FREE_REWINDS=60, MAX_REWINDS=2, MAX_ROWS_APART=8)
+            patch.multiple(shared_index, INITIAL_ROOM=2, FREE_REWINDS=60, MAX_REWINDS_PER_ARRIVAL=2, MAX_ROWS_APART=8)
         )
         yield
 

@@ -45,7 +45,7 @@ def test_shared_and_alone_they_answer_the_same(tmp_path: Path) -> None:
     moved = 0
     for seed in range(CASES):
         script, seen, alone = draw_script(seed), Counter[str](), Counter[str]()
-        with patch.object(sparse_store, "SPARE", seed % 3 * 8):
+        with patch.object(sparse_store, "MIN_DEAD_ROWS", seed % 3 * 8):
             shared = script.play(True, tmp_path / str(seed), seen, lambda *_: None)
             assert shared == script.play(False, tmp_path / str(seed), alone, lambda *_: None), seed
         assert alone["moved"] == 0

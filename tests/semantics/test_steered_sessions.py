@@ -50,9 +50,11 @@ def test_a_steered_query_answers_as_the_reference(part: int) -> None:
         way = Way(rng.randrange(1 << 30), twins=rng.randrange(3))
         with ExitStack() as stack:
             stack.enter_context(patch.object(joining, "Pace", quick_pace))
-            stack.enter_context(patch.multiple(plan_hold, DRIFT=0.2, MOVED=0.0))
+            stack.enter_context(patch.multiple(plan_hold, DEVIATIONS_TO_RECONSIDER=0.2, SHARE_TO_RECONSIDER=0.0))
             stack.enter_context(
-                patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, ASKED_EVERY=2)
+                patch.multiple(
+                    tuple_router, ROWS_BEFORE_ATTRIBUTES=2, FIRST_ROWS=4, MAX_ROWS=8, BATCHES_PER_PINNED_DECISION=2
+                )
             )
             stack.enter_context(
                 patch.multiple(adaptive_conjunction, FIRST_ROWS=1, TRIAL_ROWS=4, MIN_ROWS=1, MAX_ROWS=4, BURST_ROWS=2)
@@ -108,9 +110,11 @@ def test_a_steered_selection_answers_as_the_reference(part: int) -> None:
         want = [refer(session, text, rows) for text in texts]
         have: list[Counter[tuple[Any, ...]]] = [Counter() for _ in texts]
         with ExitStack() as stack:
-            stack.enter_context(patch.multiple(plan_hold, DRIFT=2.0, MOVED=0.02))
+            stack.enter_context(patch.multiple(plan_hold, DEVIATIONS_TO_RECONSIDER=2.0, SHARE_TO_RECONSIDER=0.02))
             stack.enter_context(
-                patch.multiple(tuple_router, ROWS_BEFORE_ATTRIBUTES=8, FIRST_ROWS=8, MAX_ROWS=32, ASKED_EVERY=2)
+                patch.multiple(
+                    tuple_router, ROWS_BEFORE_ATTRIBUTES=8, FIRST_ROWS=8, MAX_ROWS=32, BATCHES_PER_PINNED_DECISION=2
+                )
             )
             stack.enter_context(
                 patch.multiple(adaptive_conjunction, FIRST_ROWS=4, TRIAL_ROWS=8, MIN_ROWS=4, MAX_ROWS=16, BURST_ROWS=4)
@@ -157,7 +161,7 @@ def test_a_steered_join_answers_as_the_tensor_product(part: int) -> None:
         tables = {name: case.arrow(name) for name in case.tables}
         last, before = int(case.instants[-1]), 0
         batches: list[pa.RecordBatch] = []
-        with patch.multiple(plan_hold, DRIFT=2.0, MOVED=0.02):
+        with patch.multiple(plan_hold, DEVIATIONS_TO_RECONSIDER=2.0, SHARE_TO_RECONSIDER=0.02):
             for cut in sorted({*(rng.randint(0, last) for _ in range(40)), last + 1}):
                 for name, table in tables.items():
                     ts = case.tables[name]["ts"]

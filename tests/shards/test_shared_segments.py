@@ -100,7 +100,7 @@ def test_segments_that_live_on_are_still_shown_after_the_next_save() -> None:
 
 
 def test_large_state_is_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "LARGEST", 1_000_000)
+    monkeypatch.setattr(near, "MAX_SHARED_BYTES", 1_000_000)
     log = SegmentLog(_Counted())
     head = log.save({"a": np.arange(100_000)}, None, "program")
     assert len(head.shown_at) == 1
@@ -110,7 +110,7 @@ def test_large_state_is_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_worker_keeps_few_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "FILES", len(near._shown) + 3)
+    monkeypatch.setattr(near, "MAX_FILES", len(near._shown) + 3)
     shown = [show(b"x") for _ in range(5)]
     assert [s is not None for s in shown] == [True, True, True, False, False]
     shown.clear()

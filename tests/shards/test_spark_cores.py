@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from eddyline.spark.cores import FIRST, SETTLED, UNKNOWN, Cluster, cluster_cores
+from eddyline.spark.cores import ASSUMED_CORES, SECONDS_TO_FIRST_EXECUTOR, SECONDS_TO_SETTLE, Cluster, cluster_cores
 
 
 @dataclass
@@ -34,15 +34,15 @@ class Fake(Cluster):
 @pytest.mark.parametrize(
     ("registered", "settings", "cores", "at_most"),
     [
-        ([1.0], {}, 2, 1.0 + SETTLED),
-        ([1.0, 2.5, 4.0], {}, 6, 4.0 + SETTLED),
-        ([1.0, 9.0], {}, 2, 1.0 + SETTLED),  # one that comes much later is not waited for
-        ([], {}, UNKNOWN, FIRST),
-        ([], {"spark.cores.max": "6"}, 6, FIRST),
+        ([1.0], {}, 2, 1.0 + SECONDS_TO_SETTLE),
+        ([1.0, 2.5, 4.0], {}, 6, 4.0 + SECONDS_TO_SETTLE),
+        ([1.0, 9.0], {}, 2, 1.0 + SECONDS_TO_SETTLE),  # one that comes much later is not waited for
+        ([], {}, ASSUMED_CORES, SECONDS_TO_FIRST_EXECUTOR),
+        ([], {"spark.cores.max": "6"}, 6, SECONDS_TO_FIRST_EXECUTOR),
         ([1.0, 1.2, 1.4], {"spark.cores.max": "6"}, 6, 1.4),  # nothing more can come
         ([1.0, 1.2], {"spark.executor.instances": "2", "spark.executor.cores": "2"}, 4, 1.2),
-        ([1.0], {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 2, 1.0 + SETTLED),
-        ([], {"spark.dynamicAllocation.enabled": "true"}, UNKNOWN, 0.0),
+        ([1.0], {"spark.executor.instances": "3", "spark.executor.cores": "2"}, 2, 1.0 + SECONDS_TO_SETTLE),
+        ([], {"spark.dynamicAllocation.enabled": "true"}, ASSUMED_CORES, 0.0),
         (
             [],
             {

@@ -146,7 +146,7 @@ def test_a_master_that_is_not_there_is_told_at_once(master: str) -> None:
         EddylineError, match=r"no Spark master answers at spark://.* run without Spark: --runtime inline"
     ):
         local.local_session(master)
-    assert time.monotonic() - started < 3 * local.REACHING
+    assert time.monotonic() - started < 3 * local.SECONDS_TO_REACH_MASTER
 
 
 def test_a_jvm_that_does_not_start_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

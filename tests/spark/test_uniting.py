@@ -43,7 +43,7 @@ def folder(tables: Mapping[str, pa.Table], tmp_path_factory: pytest.TempPathFact
     return place
 
 
-@pytest.mark.parametrize("widest", [uniting.WIDEST, 1])
+@pytest.mark.parametrize("widest", [uniting.MAX_SLOTS_FACTOR, 1])
 def test_as_inline(
     spark: Any,
     tables: Mapping[str, pa.Table],
@@ -52,7 +52,9 @@ def test_as_inline(
     monkeypatch: pytest.MonkeyPatch,
     widest: int,
 ) -> None:
-    monkeypatch.setattr(uniting, "WIDEST", widest)  # 1: too many slots, so that each source has a step of its own
+    monkeypatch.setattr(
+        uniting, "MAX_SLOTS_FACTOR", widest
+    )  # 1: too many slots, so that each source has a step of its own
     session = ed.Session()
     for name, table in tables.items():
         session.stream(name, table, timestamp="ts")

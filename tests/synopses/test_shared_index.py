@@ -86,7 +86,7 @@ def test_each_join_finds_its_own_rows_wherever_others_stand(seed: int) -> None:
     rng, seen = random.Random(seed), Counter[str]()
     codes = np.array([rng.randint(0, 5) for _ in range(13_000)])
     valid = np.array([int(rng.random() < 0.8) for _ in range(13_000)])
-    with patch.object(shared_index, "FIRST_ROOM", 2):
+    with patch.object(shared_index, "INITIAL_ROOM", 2):
         index = SharedIndex(IndexPool(), ["k"], lambda: seen.update(gone=1))
         readers: list[tuple[Reader, int]] = []
         at = 0
@@ -106,7 +106,7 @@ def test_each_join_finds_its_own_rows_wherever_others_stand(seed: int) -> None:
         ahead, width = max(readers, key=lambda r: r[0].tail)
         for _ in range(300):  # others wait, and what they wait for takes no room
             ahead.run(30, width)
-        assert index.room <= shared_index.SHRINKS_AT * (width + 30)
+        assert index.room <= shared_index.SHRINK_FACTOR * (width + 30)
         for reader, _ in readers:
             index.remove(reader.reader)
         assert seen["gone"] and index.pool.nbytes == 0

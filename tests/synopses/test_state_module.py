@@ -73,7 +73,7 @@ def random_search(rng, n, now, ranged):
 @pytest.fixture
 def small_rings(monkeypatch):
     """Rings of a few slots, so that slots are used again soon, and four bytes a slot from 24 rows on."""
-    monkeypatch.setattr(index_group, "LEAST_SLOTS", 4)
+    monkeypatch.setattr(index_group, "MIN_SLOTS", 4)
     monkeypatch.setattr(bit_address, "NARROW_SLOTS", 24)
 
 

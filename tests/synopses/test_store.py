@@ -71,7 +71,7 @@ def test_a_store_fed_row_by_row_has_few_chunks_and_drops_what_nobody_needs() -> 
 def test_rows_are_the_same_whether_columns_are_copied_or_read_chunk_by_chunk(
     bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("eddyline.synopses.store.COPIED_BYTES", bytes)
+    monkeypatch.setattr("eddyline.synopses.store.MAX_COPIED_BYTES", bytes)
     store = Store(Schema((*SCHEMA.fields, Field("d", pa.dictionary(pa.int32(), pa.string())))))
     for length in (300, 100, 30, 9, 2):
         named = [f"r{i}" for i in range(store.end, store.end + length)]

@@ -1,15 +1,15 @@
-"""A join that changes its plan while it runs (thesis 5.5.6): what is done before and after each run of its elements.
+"""A join that changes its plan while it runs (thesis 5.5.6): the steps before and after each run of its elements.
 
 The kernel applies orders and caches; the policies get statistics and see no rows. Between the two stand
 
-- ``join_pacing``: when a profiling run is paid for, and how long runs are;
+- ``join_pacing``: when a profiling run is due and the budget allows it, and how long runs are;
 - ``join_sampling``: which elements of a profiling run are profiled;
 - ``join_ordering``: the policies that order the pipelines;
-- ``join_fanouts``: orders for elements that find many partners, of which those policies see nothing;
+- ``join_fanouts``: orders for elements that find many partners, which those policies cannot choose;
 - ``join_caching``: A-Caching, which places caches in them;
-- ``join_history``: what was done, for people.
+- ``join_history``: the history of the join, for people.
 
-Work is counted in *accesses*: a probe of an index or of a cache, a record or an entry's row that is followed. So the
+Work is counted in *accesses*: a probe of an index or of a cache, or a visit of a record or of an entry's row. So the
 same data lead to the same decisions, whatever else the machine does. Policies of the papers that are asked for by name
 profile in all runs, as the papers do.
 """
@@ -85,7 +85,7 @@ class AdaptiveJoin:
         # The stretch of a run that goes on between two calls of the operator, which elements may come in many of.
         self._next, self._arrived = np.zeros(m, np.int64), np.zeros(m, np.int64)
         self._counted: list[int] = []  # the kernel's counters when it began
-        self._going: JoinArrays | None = None  # of which join, if it is one of a quiet run
+        self._going: JoinArrays | None = None  # the join of the quiet run that goes on, if one does
         self._stretch = self._so_far = self._now = 0  # its elements at most and so far; the time reached
 
     def attach(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
@@ -286,7 +286,7 @@ class AdaptiveJoin:
         return made, new_orders or bool(made)
 
     def replan(self, arrays: JoinArrays, orders: Sequence[tuple[int, ...]] | None = None) -> None:
-        """Somebody else has changed the orders, or what the caches may do: put it into force between two elements."""
+        """Apply orders or cache settings that were changed from outside the policies, between two elements."""
         self.close()
         orders = list(arrays.orders) if orders is None else list(orders)
         sizes = None

@@ -1,4 +1,4 @@
-"""How many rows of each input of a join arrive in a tick, and during its window."""
+"""Arrival rates: the rows of each input of a join that arrive in a tick, and during its window."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import ConstrainedJoin
 
-LOOKS = 64  # times remembered where no window is time-based
-RECENT = 3  # of them say what the rate is now: fewer follow it sooner, and vary more
+REMEMBERED_TIMES = 64  # past counts that are kept where no window is time-based
+RECENT_TIMES = 3  # of them, from which the present rate is computed: fewer follow a change sooner, and vary more
 
 
 class ArrivalRates:
-    """Counts of arrivals at some times: those of the longest time-based window, or of the last ``LOOKS``."""
+    """Counts of arrivals at some times: those of the longest time-based window, or of the last ``REMEMBERED_TIMES``."""
 
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
@@ -34,7 +34,9 @@ class ArrivalRates:
     def note(self, join: ConstrainedJoin, now: int) -> None:
         ticks = max((self.bound(join, i).ticks or 0 for i in range(self.inputs)), default=0)
         self.history.append((now, join.slots.arrived.copy()))
-        while len(self.history) > (1 if ticks else LOOKS) and (not ticks or self.history[1][0] <= now - ticks):
+        while len(self.history) > (1 if ticks else REMEMBERED_TIMES) and (
+            not ticks or self.history[1][0] <= now - ticks
+        ):
             self.history.popleft()
 
     def _since(self, join: ConstrainedJoin, i: int, looks: int = 0) -> tuple[float, int]:
@@ -56,7 +58,7 @@ class ArrivalRates:
         """Arrivals of an input in a tick, at present; 0: not known."""
         if not self.history:
             return 0.0
-        came, elapsed = self._since(join, i, RECENT)
+        came, elapsed = self._since(join, i, RECENT_TIMES)
         return came / elapsed if elapsed > 0 else 0.0
 
     def state(self) -> Int64s:

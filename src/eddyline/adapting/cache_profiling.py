@@ -1,7 +1,7 @@
-"""The statistics that A-Caching receives after a run (thesis 5.5.1 to 5.5.3): rates, what the operators of pipelines
-did, and what the stores of caches have done since the run before. Of caches that are only weighed a Bloom filter
-says how many keys were different, and so how many probes would miss; what their upkeep would cost follows from what
-their segments find.
+"""The statistics that A-Caching receives after a run (thesis 5.5.1 to 5.5.3): rates, the work of the operators of
+pipelines, and the work of the stores of caches since the run before. For candidate caches that are not used, a Bloom
+filter estimates the number of distinct keys, and so how many probes would miss; their maintenance cost is estimated
+from the rows that their segments find.
 """
 
 from __future__ import annotations
@@ -73,9 +73,11 @@ class CacheProfiles:
         if not caching.profiled:
             return
         statistics = caching.profiler.statistics()
-        told = {spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)}
+        candidates = {
+            spec: candidate for candidate, spec in zip(caching.profiled, specs(caching.profiled), strict=True)
+        }
         for spec, windows, bits in arrays.cache_operators.distinct():
-            weighed = told.get(spec)
+            weighed = candidates.get(spec)
             if weighed is None:
                 continue
             if windows:

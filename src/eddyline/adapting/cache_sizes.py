@@ -1,4 +1,4 @@
-"""How large the caches of a join are: what they need, as far as the memory for caches reaches (thesis 5.6)."""
+"""The sizes of the caches of a join: the size that each needs, within the memory for caches (thesis 5.6)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eddyline.adaptive.joins.memory import BUCKETS_PER_KEY
 from eddyline.operators.cache_operators import Bloom
 from eddyline.operators.join_arrays import JoinArrays
 from eddyline.operators.join_plan import CacheSpec
-from eddyline.synopses.join_caches import BUCKETS, NODES, words
+from eddyline.synopses.join_caches import INITIAL_BUCKETS, INITIAL_NODES, words
 from eddyline.synopses.store_id import StoreId
 
 # Of the misses since the last profiling run, the share that pushed another entry out beyond which a cache wants more
@@ -90,7 +90,7 @@ class CacheSizes:
 def _size_for(expected: tuple[float, float] | None) -> tuple[int, int]:
     """Where memory is scarce a cache asks for what it is expected to need, and not for what most find enough."""
     if expected is None:
-        return BUCKETS, NODES
+        return INITIAL_BUCKETS, INITIAL_NODES
     entries, rows = expected
     return max(16, int(BUCKETS_PER_KEY * entries)), 16 + int(1.25 * entries * rows)
 

@@ -1,12 +1,12 @@
-"""Putting other policies in charge of operators that are at work.
+"""Replaces the policies of operators while they run.
 
-What an operator does is a function of its input; a policy only chooses how it is done. So policies may be exchanged
-between any two calls of ``process``. The new policy starts with the plan of now: the order of the conjuncts, the orders
-of the pipelines, and the caches that it knows as candidates; it changes them when it decides to. What was measured of
-the very same filters goes over, too.
+The output of an operator is a function of its input; a policy only chooses how it is computed. So policies may be
+exchanged between any two calls of ``process``. The new policy starts with the present plan: the order of the conjuncts,
+the orders of the pipelines, and those caches that are candidates for it; it changes them when it decides to. It also
+takes over the measurements of filters that stay the same.
 
-An exchange is made in two steps. ``prepare`` checks everything and changes nothing; what it returns makes the change
-and cannot fail for a reason that could have been checked.
+An exchange is made in two steps. ``prepare`` checks everything and changes nothing. It returns a function that makes
+the change and cannot fail for a reason that could have been checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A conjunction that orders itself: the evaluation, a policy, and the conversation between them.
+"""An adaptive conjunction: the evaluation, a policy that orders the conjuncts, and the calls between the two.
 
 The evaluation (``expr.observed``) applies an order; the policy (``adaptive.filters``) sees statistics
 and no rows. Here batches are cut into *sub-batches*, because an order can only change between two passes: small
 ones while rows are dear, so that a change is noticed after few of them, larger ones where a pass would cost more than
-the rows that it judges. How a batch is cut cannot be seen in the answer.
+the rows that it judges. How a batch is cut does not change the answer.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from eddyline.streamon.gains import GainMeter
 from eddyline.streamon.log import DecisionLog
 from eddyline.streamon.wording import in_units
 
-FIRST_ROWS = 64  # of the first sub-batches: one to warm vectorised filters up, one to measure them
-TRIAL_ROWS = 512  # of the next, if some filters are so cheap that FIRST_ROWS say nothing about them
+FIRST_ROWS = 64  # of the first two sub-batches: one to warm vectorised filters up, one to measure them
+TRIAL_ROWS = 512  # of the next sub-batches, if some filters are so cheap that FIRST_ROWS cannot measure them
 MAX_TRIAL_SECONDS = 0.04  # a filter that takes longer for its first rows needs no more rows to be measured
-MIN_ROWS, MAX_ROWS = 32, 1 << 16  # of the other sub-batches
+MIN_ROWS, MAX_ROWS = 32, 1 << 16  # of all other sub-batches
 # A sub-batch should take so many seconds, some thirty times what a pass costs beside the filters, and so many times
 # what calling the filters costs before their first row: more spends less on passes, less changes the order sooner.
 SECONDS_PER_PASS, CALL_COST_FACTOR = 0.03, 8
 PASSES_TO_PRICE_ALL = 12  # within which every filter should have been called often enough to have a price
-# While the policy profiles more than this share of the rows, sub-batches are shorter, so that it can decide soon: so
-# many rows, or this part of the others.
+# While the policy profiles more than this share of the rows, sub-batches are shorter, so that it can decide soon: they
+# have at most BURST_ROWS rows, and at most the BURST_DIVISOR-th part of an ordinary one.
 BURST_PROFILE_SHARE = 0.02
-BURST_ROWS, BURST_PART = 1024, 4
+BURST_ROWS, BURST_DIVISOR = 1024, 4
 
 BATCHES_BEFORE, BATCHES_AFTER = 3, 16  # sub-batches by whose cost the gain of a decision is measured
 
-_NOBODY: Int64s = np.empty(0, np.int64)
+_NO_ROWS: Int64s = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class AdaptiveConjunction:
     def _next(self, left: int) -> _Step:
         """The next sub-batch, of at most ``left`` rows."""
         if not self.movable:
-            return _Step(left, _NOBODY)
+            return _Step(left, _NO_ROWS)
         if trial := self._unpriced():
             count = min(left, FIRST_ROWS if self.seen.batches < 2 else TRIAL_ROWS)
             return _Step(count, np.arange(count), trial)
@@ -185,13 +185,13 @@ class AdaptiveConjunction:
         seen = observe(self.compiled, columns, length, policy.order, self.clock, alive, profile, reach)
         seconds = seen.nanoseconds / 1e9
         asked = seen.rows_in + seen.extra
-        if step.trial is None or self.seen.batches:  # what the very first call takes is nobody's price
+        if step.trial is None or self.seen.batches:  # the time of the very first call is no measure of a price
             self.times.add(asked, seconds)
         prices = self.times.prices
         self.seen.add(step.count, seen.rows_in, seen.rows_out, seen.extra, seconds, prices)
         self.gains.add(step.count, seen.rows_in, prices)
         if step.trial is not None:
-            # The policy hears of prices that mean something, and of no other rows than it would have asked for.
+            # The policy receives reliable prices only, and no rows but those that it would have asked for.
             self._fit(step.count, asked)
             return seen
         policy.processed(seen.rows_in, seen.rows_out, prices)
@@ -232,7 +232,7 @@ class AdaptiveConjunction:
         wanted = max(SECONDS_PER_PASS, CALL_COST_FACTOR * calls) / price
         if not self.size / 2 < wanted < self.size * 4:
             self.size = max(MIN_ROWS, min(MAX_ROWS, 1 << max(0, int(log2(wanted)))))
-        self.burst_rows = max(MIN_ROWS, min(BURST_ROWS, self.size // BURST_PART), int(calls / price))
+        self.burst_rows = max(MIN_ROWS, min(BURST_ROWS, self.size // BURST_DIVISOR), int(calls / price))
 
     # ── what it did ───────────────────────────────────────────────────────────────────────────────────────────────
 

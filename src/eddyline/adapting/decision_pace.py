@@ -1,11 +1,12 @@
-"""When a decision about the indexes of a state can pay: what it takes against what the searches of the state take.
+"""When to decide about the indexes of a state: the time of a decision against the time of the state's searches.
 
 A decision compares dozens of index sets and takes about a millisecond. The searches of a state over some hundred rows
 may take less than that in the whole run. So an assessment that is complete waits until the searches of its state have
-taken ``WORTH`` times what a decision takes: then deciding costs at most 1 / ``WORTH`` of what it can save.
+taken ``SEARCH_TIME_PER_DECISION_TIME`` times as long as a decision: then the time for deciding is at most that part of
+the time that the decision can save.
 
-What a decision takes is what the quickest of the last ones took, known to all joins of the process: the first decision
-fills caches, and any one may be interrupted. A price that rose by that would put off the decisions that could lower it.
+The time of a decision is the shortest of the last ones in this process, over all joins: the first decision fills
+caches, and any one may be interrupted. A longer estimate would delay the decisions that could correct it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from eddyline.core.time import Clock
 
 T = TypeVar("T")
 
-WORTH = 4.0  # larger decides later and less often, and takes less time for deciding
-TYPICAL = 500_000.0  # nanoseconds of a decision before some were measured
-LAST = 4  # decisions that are known: with more a price rises later
+SEARCH_TIME_PER_DECISION_TIME = 4.0  # larger decides later and less often, and spends less time on it
+TYPICAL_NANOSECONDS = 500_000.0  # of a decision, until some were measured
+TIMED_DECISIONS = 4  # last decisions whose shortest time counts: with more, the estimate rises later
 
 _known: dict[tuple[str, int], deque[float]] = {}  # nanoseconds of the last by kind and by attributes of a state
 
@@ -48,14 +49,14 @@ class DecisionPace:
         """Whether to decide about a state now whose searches have taken ``spent`` nanoseconds since the start."""
         if self.clock is None:
             return True
-        return spent - self._spent.get(state, 0.0) >= WORTH * self._price(attributes)
+        return spent - self._spent.get(state, 0.0) >= SEARCH_TIME_PER_DECISION_TIME * self._price(attributes)
 
     def _price(self, attributes: int) -> float:
         """Nanoseconds of a decision about a state with so many attributes."""
         return min(self._last(attributes))
 
     def _last(self, attributes: int) -> deque[float]:
-        return _known.setdefault((self.kind, attributes), deque([TYPICAL], maxlen=LAST))
+        return _known.setdefault((self.kind, attributes), deque([TYPICAL_NANOSECONDS], maxlen=TIMED_DECISIONS))
 
     def timed(self, state: int, attributes: int, spent: float, decide: Callable[[], T]) -> T:
         """Decide, and learn what that takes."""

@@ -1,6 +1,6 @@
 """An eddy over the conjuncts of a selection: each row takes them in the order that its content suggests.
 
-How rows take their routes is told in ``tuple_router``. The law of errors is that of ``expr.predicates``.
+``tuple_router`` describes how rows take their routes, ``expr.predicates`` which errors of conjuncts count.
 """
 
 from __future__ import annotations

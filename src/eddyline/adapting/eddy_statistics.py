@@ -1,4 +1,4 @@
-"""What a router did, by class: rows, selectivities and routes, for explain and heat maps. No policy reads them."""
+"""Statistics of a router, by class: rows, selectivities and routes, for explain and heat maps. No policy reads them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from eddyline.adaptive.routing.policy import Outputs
 from eddyline.core.delta import Float64s, Int64s
 from eddyline.streamon.wording import in_units
 
-_RECENT = 16384  # rows after which the past counts half
-_LAST = 4096  # rows whose routes are remembered
-SHOWN = 12  # classes in explain
+_ROWS_UNTIL_HALF = 16384  # rows after which the past counts half
+_ROWS_REMEMBERED = 4096  # the last rows, whose routes are counted
+CLASSES_SHOWN = 12  # in explain, at most
 
 
 class RouteHistory:
@@ -38,7 +38,7 @@ class RouteHistory:
 
     def add(self, classes: Int64s, orders: Int64s, outputs: Outputs) -> None:
         attributes, d, n = self.shape
-        if self._seen > _RECENT:
+        if self._seen > _ROWS_UNTIL_HALF:
             for counts in (self.rows, self.shown, self.passed):
                 counts /= 2
             self._seen /= 2
@@ -56,7 +56,7 @@ class RouteHistory:
                 self.passed[a, :, f] += np.bincount(inside, passed[there, f], minlength=d)
         self._routes.append((classes, orders))
         self._kept += len(orders)
-        while self._kept - len(self._routes[0][1]) >= _LAST:
+        while self._kept - len(self._routes[0][1]) >= _ROWS_REMEMBERED:
             self._kept -= len(self._routes.popleft()[1])
 
     def usual(self, initial: Int64s) -> list[int]:
@@ -108,14 +108,14 @@ def explain_lines(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool =
         table = s["by_class"][name]
         lines.append(f"by {name}:")
         order = sorted(range(len(table["classes"])), key=lambda c: -table["rows"][c])
-        for c in order[:SHOWN]:
+        for c in order[:CLASSES_SHOWN]:
             shares = ", ".join(
                 "–" if x is None else f"{x:.2f}" if joins else f"{x:.0%}" for x in table["selectivity"][c]
             )
             each = f"matches per row {shares}" if joins else f"of what each is asked {shares} pass"
             lines.append(f"  {table['classes'][c]}: {_route(table['routes'][c])}; {each}")
-        if len(order) > SHOWN:
-            lines.append(f"  and {len(order) - SHOWN} more classes")
+        if len(order) > CLASSES_SHOWN:
+            lines.append(f"  and {len(order) - CLASSES_SHOWN} more classes")
     if not used:
         lines.append(f"no classifier; most rows go {_route(s['order'])}")
     if s["attributes"]:

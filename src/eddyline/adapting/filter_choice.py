@@ -1,9 +1,9 @@
-"""Which selections order themselves, under which policy: what a query's options say, and what pays.
+"""Which selections adapt, and under which policy: by the options of the query, or by the expected benefit.
 
-By default a conjunction adapts if at least two of its conjuncts can change places and one of them is dear: a user's
-function, a regular expression, a function that runs row by row. Comparisons and the like that cannot fail cost
-nanoseconds, less than to measure them: they go first, on whole batches, and take no part. A policy that is asked for by
-name gets all conjuncts. ``strict_order`` keeps the written order.
+By default a conjunction adapts if at least two of its conjuncts can change places and one of them is expensive: a
+user's function, a regular expression, a function that runs row by row. Comparisons and similar conjuncts that cannot
+fail cost nanoseconds, less than measuring them: they are evaluated first, on whole batches, and are not reordered. A
+policy that the query names gets all conjuncts. ``strict_order`` keeps the written order.
 
 A function that is not deterministic or has side effects is *pinned*: it sees the rows that satisfy the conjuncts
 written before it, no more and no fewer, so nothing passes it.
@@ -31,8 +31,8 @@ from eddyline.operators.select import SelectOperator
 from eddyline.streamon.log import DecisionLog
 
 DEFAULT = "default"
-# Seconds a row that are believed of conjuncts beside one with a declared cost, until they are measured.
-_CHEAP, _DEAR, _BY_ROW = 5e-9, 2e-7, 2e-6
+# Assumed seconds per row of conjuncts beside one with a declared cost, until they are measured.
+_CHEAP_SECONDS, _DEAR_SECONDS, _BY_ROW_SECONDS = 5e-9, 2e-7, 2e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Filtering:
     eddyline.core.errors.JobError: unknown filter policy 'swep'. Did you mean 'sweep'?
     """
 
-    policy: str | None = None  # None: nobody asked, so what pays is decided here
+    policy: str | None = None  # None: the query names none, and this module chooses
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     clock: Clock = field(default_factory=SystemClock)
@@ -222,7 +222,7 @@ class _Facts:
     def guess(self) -> float:
         if self.declared is not None:
             return self.declared
-        return _BY_ROW if self.by_row else _DEAR if self.compiled.expensive else _CHEAP
+        return _BY_ROW_SECONDS if self.by_row else _DEAR_SECONDS if self.compiled.expensive else _CHEAP_SECONDS
 
 
 def _as_running(conjuncts: Sequence[Conjunct], running: Sequence[Conjunct], pinned: frozenset[int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""A join whose plan stays: as written, or the tree that its user drew. Nothing is profiled; explain says what it is."""
+"""A join with a fixed plan: as written, or the user's tree. Nothing is profiled; explain shows the plan."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class FixedJoin:
         lines = [self.why, *cost, *drawn(self.names, arrays)]
         for store in dict.fromkeys(c.store for c in self.kept):
             mine = [c for c in arrays.cache_operators.used if (c.segment, c.key) == (store.segment, store.key)]
-            told = held(arrays, mine[0]) if mine else None
+            contents = held(arrays, mine[0]) if mine else None
             kept = "⋈".join(self.names[x] for x in store.segment)
             readers = ", ".join(f"Δ{self.names[c.pipeline]}" for c in mine)
-            lines.append(f"kept: {kept}, for {readers}{f', {told}' if told else ''}")
+            lines.append(f"kept: {kept}, for {readers}{f', {contents}' if contents else ''}")
         return lines
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:

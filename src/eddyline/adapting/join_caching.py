@@ -1,4 +1,4 @@
-"""Placing caches in the pipelines of a join: statistics to A-Caching, its decisions to the operator (thesis 5.5)."""
+"""Placing caches in the pipelines of a join: passes statistics to A-Caching and applies its decisions (thesis 5.5)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class JoinCaching:
         return decisions, self.sizes.fit(arrays, self.caching)
 
     def observe(self, arrays: JoinArrays, run: RunStatistics) -> None:
-        """Tell A-Caching of the runs since it was last told."""
+        """Report the runs since the last report to A-Caching."""
         self._profiles.report(self.caching, arrays, run.profiles, run.came_or_left, run.came)
         if self.hold.waiting and any(map(len, run.profiles)):
             others = range(1, self.caching.shape.size)
@@ -57,7 +57,7 @@ class JoinCaching:
             self.hold.add(*np.array(seen, np.int64).T)
 
     def skip(self, arrays: JoinArrays) -> None:
-        """Do not tell A-Caching: caches are for given orders, and these are changing."""
+        """Leave out a run: statistics of caches hold for given orders, and these are changing."""
         self._profiles.pass_over(arrays)
 
     def decide(

@@ -1,7 +1,8 @@
-"""How the joins of a query are run: what its options say, and what is done where they say nothing.
+"""How the joins of a query are run: the options of the query, and the defaults without options.
 
 ``joins`` names the policy that orders the pipelines of joins of three and more inputs, ``caches`` the one that places
-caches in them, ``tree`` fixes the plan of a comparison: an XJoin or any tree of MJoins, every subresult kept whole.
+caches in them. ``tree`` fixes the plan, for comparisons: an XJoin or any tree of MJoins, with every subresult
+materialized.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # A job without joins starts without their kernels.
     from eddyline.adapting.adaptive_join import AdaptiveJoin
     from eddyline.operators.mjoin import MJoin
 
-STAYS, OURS = "static", "default"
+STATIC, DEFAULT = "static", "default"
 # Beyond the papers' defaults: where elements take less than a microsecond, 10,000 of them are no interval.
 _EXAMPLES = {"joins": "a-greedy", "caches": "global(memory=65536)", "tree": "((R, S), T)"}
 DEFAULT_CACHES: dict[str, Any] = {"interval": 500_000, "W": 64, "W_d": 1024}
@@ -67,7 +68,7 @@ class Joining:
     eddyline.core.errors.JobError: unknown cache policy 'gobal'. Did you mean 'global'?
     """
 
-    joins: str | None = None  # None: nobody asked
+    joins: str | None = None  # None: the query names none
     caches: str | None = None
     tree: str | None = None
     clock: Clock = field(default_factory=SystemClock)
@@ -128,7 +129,7 @@ class Joining:
         """
         if size < 3:
             return "two inputs have one order, and no subresult to cache"
-        if ordering.parse_policy(self.joins or OURS, "joins")[0] != STAYS:
+        if ordering.parse_policy(self.joins or DEFAULT, "joins")[0] != STATIC:
             return None
         cached = _name(self.caches or "global") != "none" and simple()
         return None if cached else "orders that stay and no caches leave nothing to adapt"
@@ -141,13 +142,13 @@ class Joining:
             join.adapter = FixedJoin(distinct(names), "the orders stay as they are, and there are no caches")
 
     def attach(self, join: MJoin, names: Sequence[str]) -> None:
-        """Give a join somebody who changes its orders and its caches."""
+        """Attach the adapter that changes the orders and the caches of a join."""
         adapter = self.adapter(join, distinct(names))
         join.adapter = adapter
         adapter.attach(join.arrays)
 
     def adapter(self, join: MJoin, names: Sequence[str]) -> AdaptiveJoin:
-        """Who changes the plan of a join; it begins with the orders of now."""
+        """The adapter that changes the plan of a join; it begins with the present orders."""
         from eddyline.adapting.adaptive_join import AdaptiveJoin
 
         arrays, graph, shape = join.arrays, join.graph, _shape(join)
@@ -198,10 +199,10 @@ class Joining:
 
     def _policies(self, shape: Shape, orders: Sequence[tuple[int, ...]], operator: str) -> tuple[Any, str, Pace]:
         """One for each pipeline, who they are, and how often elements are profiled."""
-        name, given = ordering.parse_policy(self.joins or OURS, "joins")
-        if name == STAYS:
+        name, given = ordering.parse_policy(self.joins or DEFAULT, "joins")
+        if name == STATIC:
             return None, name, Pace()
-        if name == OURS:
+        if name == DEFAULT:
             given = {**DEFAULT_ORDERS, **given}
         made = []
         for i in range(shape.size):
@@ -209,7 +210,7 @@ class Joining:
             first = tuple(filters.targets.index(x) for x in orders[i])
             pipeline = Pipeline(shape.size - 1, initial=first, operator=operator, unit="accesses")
             made.append(ordering.make_policy(name, pipeline, "joins", **given))
-        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == OURS else Pace(longest_quiet_run=0)
+        return made, f"{name}{dict(sorted(given.items()))}", Pace() if name == DEFAULT else Pace(longest_quiet_run=0)
 
 
 def _shape(join: MJoin) -> Shape:

@@ -1,9 +1,9 @@
 """Orders pipelines whose elements find many partners, by how often rows of the windows agree.
 
-Policies for filters learn from elements that are dropped. Where elements find partners in all inputs there are next to
-none, and nearly all accesses are those of partial results (``adaptive.joins.fanouts``). What orders take then follows
-from the rows of the windows and from how often these agree, which is estimated from samples of the windows: no element
-has to be profiled for it, and it is known as soon as windows hold rows of another kind.
+Policies for filters learn from elements that are dropped. Where elements find partners in all inputs, few are dropped,
+and nearly all accesses are those of partial results (``adaptive.joins.fanouts``). The accesses of an order then follow
+from the number of rows in the windows and from how often rows agree, which is estimated from samples of the windows. No
+element has to be profiled for it, and a change of the data shows as soon as the windows hold the new rows.
 
 A *review* compares orders. It is made between two elements, when enough work was done since the last one to pay for it,
 and only if an element takes many more accesses than probes of all inputs. The estimate is used if it describes the
@@ -28,18 +28,18 @@ from eddyline.streamon.decision import Decision
 
 Order = tuple[int, ...]
 
-# Accesses an element, for each join of its pipeline, from which most are those of partial results.
-DEAR_ACCESSES = 10.0
+# If an element takes more accesses for each join of its pipeline, most of them are those of partial results.
+DEAR_ACCESSES_PER_JOIN = 10.0
 # Accesses between two reviews, for each pair of inputs: less follows the data sooner. A review takes a tenth of their
 # time at most.
 ACCESSES_PER_PAIR = 100_000
-MOST_PATIENCE = 16  # times as many between two reviews, if those before changed nothing: each one doubles them
-DEARER = 1.25  # times the accesses of an element at the last review, from which the next one is not put off
-TRUSTED_FACTOR = 2.0  # by which elements may take more or less than estimated
-WORTH = 1.25  # ratio of the work of two orders from which the better one is taken
-SHARE = 0.05  # of the work of all pipelines that the change of an order must save
-SAMPLE = 1_024  # newest rows of a window in which agreements are counted: more are surer and cost time
-ADMITTED = 0.5  # share of the pairs of rows that a comparison by order is taken to admit
+MAX_PATIENCE = 16  # times ACCESSES_PER_PAIR: each review that changes nothing doubles the accesses before the next
+EARLY_REVIEW_FACTOR = 1.25  # times the accesses of an element at the last review: above, the next one comes early
+TRUSTED_FACTOR = 2.0  # times more or fewer accesses than estimated: beyond, the estimate is not used
+MIN_WORK_RATIO = 1.25  # of the present order's work to a better one's, for the better one to be chosen
+MIN_SAVED_SHARE = 0.05  # of the work of all pipelines, which the change of one order must save
+SAMPLED_ROWS = 1_024  # newest rows of a window in which agreements are counted: more are more exact and slower
+ADMITTED_SHARE = 0.5  # of the pairs of rows, which a comparison such as a < b is assumed to admit
 ESTIMATED = "by how often rows of the windows agree, an element takes {after} instead of {before}"
 UNDONE = "an element takes {before} with the orders that were estimated to be better, and {after} with those before"
 
@@ -86,7 +86,7 @@ class FanoutModel:
         for c in self.arrays.conditions:
             ends = {c.left.input, c.right.input}
             if c.op != "ne" and step.target in ends and ends <= {step.target, *bound}:
-                rows *= ADMITTED
+                rows *= ADMITTED_SHARE
         return rows
 
     def _agree(self, i: int, key: int, j: int, other: int) -> float:
@@ -106,7 +106,7 @@ class FanoutModel:
             arrays = self.arrays
             first, tail = int(arrays.first[i]), int(arrays.tail[i])
             offset, width, mask = arrays.inputs[i, [k.CODE_OFF, k.CODE_WIDTH, k.POS_MASK]].tolist()
-            places = np.arange(max(first, tail - SAMPLE), tail) & mask
+            places = np.arange(max(first, tail - SAMPLED_ROWS), tail) & mask
             self._codes[i] = arrays.codes[offset + places[:, None] * width + np.arange(width)]
         return self._codes[i]
 
@@ -117,7 +117,7 @@ class JoinFanouts:
     def __init__(self, ordering: JoinOrdering) -> None:
         self.ordering = ordering
         m = ordering.shape.size
-        self.price, self.dear = ACCESSES_PER_PAIR * m * (m - 1) // 2, DEAR_ACCESSES * (m - 1)
+        self.price, self.dear = ACCESSES_PER_PAIR * m * (m - 1) // 2, DEAR_ACCESSES_PER_JOIN * (m - 1)
         self.start_over()
 
     def start_over(self) -> None:
@@ -147,15 +147,15 @@ class JoinFanouts:
     def due(self) -> bool:
         if self.rate <= self.dear or self.since < self.price:
             return False
-        return self.since >= self.patience * self.price or self.rate > DEARER * self.reviewed
+        return self.since >= self.patience * self.price or self.rate > EARLY_REVIEW_FACTOR * self.reviewed
 
     def review(self, arrays: JoinArrays, shares: Sequence[float], now: int) -> tuple[list[NewOrder], list[Decision]]:
         """Better orders, and decisions about pinned ones that were not applied. ``shares`` are those of the inputs in
         the elements."""
         self.since, self.reviewed = 0, self.rate
-        self.patience = min(MOST_PATIENCE, 2 * self.patience)
+        self.patience = min(MAX_PATIENCE, 2 * self.patience)
         if not all(s.ring for s in arrays.sides):
-            return [], []  # nobody counts the rows of a bag
+            return [], []  # the rows of a bag are not counted
         model, present = FanoutModel(arrays), arrays.orders
         works = [model.work(i, order) for i, order in enumerate(present)]
         expected = sum(w * s for w, s in zip(works, shares, strict=True))
@@ -184,7 +184,7 @@ class JoinFanouts:
         best = filters.order_of([filters.targets.index(x) for x in model.best(i, self.ordering.shape.connected)])
         least = model.work(i, best)
         saved = (work - least) * share
-        if best == order or work < WORTH * least or saved < SHARE * expected:
+        if best == order or work < MIN_WORK_RATIO * least or saved < MIN_SAVED_SHARE * expected:
             return None
         decision = self._decision(i, order, best, ESTIMATED, {"before": work, "after": least}, now)
         if hold.pinned:
@@ -213,7 +213,7 @@ class JoinFanouts:
         before, self.before = self.before, {}
         if not before or self.rate < self.rate_before:
             return []
-        self.patience = MOST_PATIENCE
+        self.patience = MAX_PATIENCE
         costs = {"before": self.rate, "after": self.rate_before}
         undone = [
             NewOrder(i, order, 0.0, self._decision(i, present[i], order, UNDONE, costs, now))
@@ -229,7 +229,7 @@ class JoinFanouts:
 
     def refuses(self, arrays: JoinArrays) -> Callable[[int, Order], bool]:
         """Whether an order that a policy has chosen takes more than the present one by the estimate, where that
-        describes the join: the policy knows nothing of partial results."""
+        describes the join: the policy has no statistics of partial results."""
         if not self.known or not all(s.ring for s in arrays.sides):
             return lambda i, order: False
         model = FanoutModel(arrays)

@@ -1,4 +1,4 @@
-"""The run history of an adaptive join: what it did, what decisions gained, how it stands. Only people read it."""
+"""The run history of an adaptive join: its work, the gains of its decisions, its present plan. For people only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ELEMENTS_TO_SETTLE_GAIN = 4096  # elements after a decision by which its gain is
 
 
 class DescribedJoin(Protocol):
-    """As much of an adaptive join as its history describes."""
+    """The part of an adaptive join that its history describes."""
 
     policies: list[FilterPolicy] | None
     caching: ACaching | None
@@ -126,7 +126,7 @@ class RunHistory:
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
-        stores: dict[StoreId, str] = {}  # by whom each in use is told
+        stores: dict[StoreId, str] = {}  # the cache under which the cost of each store in use is shown
         for row, spec in rows:
             used = row["state"] == "used"
             if not used and len(lines) >= CACHES_SHOWN:
@@ -142,8 +142,8 @@ class RunHistory:
             figures += [f"one with {paid}"] if paid else [kept] if kept else []
             if used:
                 stores.setdefault(spec.store, row["cache"])
-            told = f": {', '.join(figures)}" if figures else ": nothing is known of it yet"
-            lines.append(f"{STATES[str(row['state'])]} {row['cache']}{told}")
+            shown = ", ".join(figures) or "no statistics yet"
+            lines.append(f"{STATES[str(row['state'])]} {row['cache']}: {shown}")
         lines += [f"and {hidden} more cache{'' if hidden == 1 else 's'} that would bring less"] if hidden else []
         semijoin = next((c for r, _ in rows if (c := re.match(r"\((.+)\)⋉(\S+)", r["cache"]))), None)
         if semijoin is not None and any("⋉" in line for line in lines):
@@ -155,11 +155,11 @@ class RunHistory:
     def _table(self, join: DescribedJoin) -> list[dict[str, Any]]:
         caching = join.caching
         assert caching is not None
-        told = _all(join)
-        misses = caching.profiler.misses(told, join.elements)
+        candidates = _all(join)
+        misses = caching.profiler.misses(candidates, join.elements)
         values = caching.profiler.values(misses, caching.profiler.statistics())
         rows = []
-        for c in told:
+        for c in candidates:
             v = values.get(c)
             rows.append(
                 {
@@ -174,7 +174,7 @@ class RunHistory:
         return rows
 
     def statistics(self, join: DescribedJoin, arrays: JoinArrays) -> dict[str, Any]:
-        """What it knows and did, as plain data."""
+        """The statistics and the history of the join, as plain data."""
         used = arrays.cache_operators.used
         caches = [] if join.caching is None else self._table(join)
         for row, spec in zip(caches, specs(_all(join)) if caches else (), strict=True):
@@ -282,7 +282,7 @@ def named_cache(cache: CacheSpec, names: Sequence[str]) -> str:
 
 
 def accesses(arrays: JoinArrays, counters: Sequence[int] | None = None) -> tuple[int, int]:
-    """Accesses so far, and those made only to learn; ``counters`` are those of the join, if somebody has them."""
+    """Accesses so far, and those made only to learn; ``counters`` are those of the join, if the caller has them."""
     stores = arrays.cache_operators.caches.stores
     cached = int(stores[:, CACHED].sum()) if len(stores) else 0
     counters = arrays.counters.tolist() if counters is None else counters

@@ -18,8 +18,8 @@ from eddyline.adaptive.joins.shape import LogicalFilters, Shape
 from eddyline.core.delta import Int64s
 from eddyline.streamon.decision import Decision
 
-SIGNIFICANT_DEVIATIONS = 3.0  # standard deviations by which a drop rate must move to be no chance
-ROUTINE_RUNS_PER_REPORT = 8  # profiling runs without news of which policies are told one: telling costs more than a run
+SIGNIFICANT_DEVIATIONS = 3.0  # standard deviations by which a drop rate must move to be more than chance
+ROUTINE_RUNS_PER_REPORT = 8  # profiling runs without news of which one is reported: a report costs more than a run
 
 
 class JoinOrdering:
@@ -37,8 +37,8 @@ class JoinOrdering:
         """Forget what was going on, but not what was learned."""
         m = self.shape.size
         self.shares = [1.0] * m  # of the elements, by input, of late
-        self._told = self._untold = [[0] * m] * m  # by pipeline: samples, dropped by each filter
-        self._untold_runs = 0  # profiling runs of which the policies know nothing
+        self._reported = self._unreported = [[0] * m] * m  # by pipeline: samples, dropped by each filter
+        self._unreported_runs = 0  # profiling runs since the last report to the policies
 
     def draw(self, i: int, count: int) -> Sequence[int]:
         """Which of the next elements of an input its policy wants to have profiled."""
@@ -56,22 +56,24 @@ class JoinOrdering:
         return sum(p.hoped * s for p, s in zip(self.policies, self.shares, strict=True) if s)
 
     def news(self, profiles: Sequence[Int64s], routine: bool) -> bool:
-        """Whether policies are to be told of a profiling run, which costs more than the run: if it is no matter of
-        ``routine``, or if what the filters drop has moved by more than chance since they were told. Once in a while
-        they are told anyway, for what all filters together drop can change while none of them does."""
+        """Whether a profiling run is reported to the policies, which costs more than the run: if it is not
+        ``routine``, or if a drop rate has moved by more than chance since the last report. Every few runs one is
+        reported anyway: the filters together can drop other elements while the rate of each stays."""
         m = self.shape.size
         if not any(map(len, profiles)):
             return False
         seen = [[len(rows), *np.count_nonzero(rows[:, 1:m] < 0, axis=0).tolist()] for rows in profiles]
-        self._untold = [[a + b for a, b in zip(*both, strict=True)] for both in zip(self._untold, seen, strict=True)]
-        self._untold_runs += 1
+        self._unreported = [
+            [a + b for a, b in zip(*both, strict=True)] for both in zip(self._unreported, seen, strict=True)
+        ]
+        self._unreported_runs += 1
         if (
             routine
-            and self._untold_runs < ROUTINE_RUNS_PER_REPORT
-            and deviations(self._told, self._untold) < SIGNIFICANT_DEVIATIONS
+            and self._unreported_runs < ROUTINE_RUNS_PER_REPORT
+            and deviations(self._reported, self._unreported) < SIGNIFICANT_DEVIATIONS
         ):
             return False
-        self._told, self._untold, self._untold_runs = seen, [[0] * m] * m, 0
+        self._reported, self._unreported, self._unreported_runs = seen, [[0] * m] * m, 0
         return True
 
     def reorder(
@@ -81,9 +83,9 @@ class JoinOrdering:
         now: int,
         refused: Callable[[int, tuple[int, ...]], bool] | None = None,
     ) -> tuple[list[tuple[Decision, float]], list[Decision]]:
-        """Tell the policies what was profiled and change ``orders`` as they decide: the decisions, each with the
-        accesses an element that it is expected to save; and those that a pinned order was spared. A policy keeps the
-        order of a pipeline if the new one is ``refused``."""
+        """Report the profiled elements to the policies and change ``orders`` by their decisions. Returns the decisions,
+        each with the accesses per element that it is expected to save, and those that were not applied because the
+        order is pinned. A policy keeps the order of a pipeline if the new one is ``refused``."""
         made, suggested = [], []
         for i in range(self.shape.size):
             decision = self.decide(i, profiles[i], now)
@@ -101,7 +103,7 @@ class JoinOrdering:
         return made, suggested
 
     def decide(self, i: int, rows: Int64s, now: int) -> Decision | None:
-        """Tell the policy of a pipeline what the sampled elements met, as if the samples had been the batch."""
+        """Report to the policy of a pipeline which filters drop the sampled elements, as if they were the batch."""
         policy, m = self.policies[i], self.shape.size
         if len(rows):
             work = rows[:, 1:m]
@@ -149,9 +151,9 @@ def deviations(before: Sequence[Sequence[int]], now: Sequence[Sequence[int]]) ->
     2.9
     """
     most = 0.0
-    for (many, *dropped), (more, *lately) in zip(before, now, strict=True):
-        for was, is_now in zip(dropped, lately, strict=True) if many and more else ():
-            pooled = (was + is_now + 1) / (many + more + 2)  # never 0 nor 1
-            deviation = math.sqrt(pooled * (1 - pooled) * (1 / many + 1 / more))
-            most = max(most, abs(was / many - is_now / more) / deviation)
+    for (samples, *dropped), (more, *lately) in zip(before, now, strict=True):
+        for was, is_now in zip(dropped, lately, strict=True) if samples and more else ():
+            pooled = (was + is_now + 1) / (samples + more + 2)  # never 0 nor 1
+            deviation = math.sqrt(pooled * (1 - pooled) * (1 / samples + 1 / more))
+            most = max(most, abs(was / samples - is_now / more) / deviation)
     return most

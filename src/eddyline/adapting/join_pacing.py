@@ -1,9 +1,9 @@
 """When the elements of an adaptive join are profiled: profiling runs, and quiet runs between them (thesis 5.5.6).
 
-Elements are applied in *runs*. In a profiling run some elements are profiled for the policies. In a quiet run nothing
-is profiled and nothing is paid for it; only probes are counted, which costs nothing and shows most changes of the data.
-While plans change, both are short; while they do not, quiet runs grow. Profiling runs are paid for from a small share
-of the work so far, so that a short join has none; one that changes the plan pays for more of them from what it saves.
+Elements are applied in *runs*. In a profiling run some elements are profiled for the policies. In a quiet run none is
+profiled; only probes are counted, which costs nothing and shows most changes of the data. While plans change, both are
+short; while they do not, quiet runs grow. The budget for profiling runs is a small share of the work so far, so a
+short join has none; a run that changes the plan adds a part of the savings to the budget.
 
 S. Babu: Adaptive Query Processing in Data Stream Management Systems, Stanford 2005, section 5.5.6.
 """
@@ -26,7 +26,7 @@ PROFILING_RUNS_AFTER_ALARM, PROFILING_RUNS_AFTER_NEW_ORDER = 3, 2
 QUIET_RUN_SECONDS = 2.0  # after which a quiet run ends whatever it has seen: the thesis's re-optimisation interval
 ACCESSES_PER_PROBE = 2  # of most joins: a probe finds about one row
 CHECKS_PER_QUIET_RUN = 8  # of the probes: more see a change sooner and cost time
-MAX_LEAVING_PER_ARRIVAL = 1.0  # after a gap many leave at once, which says nothing about what follows
+MAX_LEAVING_PER_ARRIVAL = 1.0  # after a gap many leave at once, which does not predict the next elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class RunPacing:
 
     def begin_quiet(self, rows: Sequence[int], accesses: int | None = None) -> tuple[int, int | None]:
         """After how many elements, and after how many probes, the data are to be checked for a change. ``rows`` are
-        those of the windows; after so many ``accesses`` somebody wants to know of them."""
+        those of the windows; a check after so many ``accesses`` was asked for."""
         elements, probes = self.check_elements, self.probe_monitor.most(self.elements_per_arrival * self.check_elements)
         if not self.pace.always_profiles and not self.budget.affords_profiling_run(alarmed=True):
             # An alarm before that could not be followed by a profiling run.

@@ -38,9 +38,9 @@ class ProfileSamples:
         for i, count in enumerate(counts):
             wanted = draw(i, count) if draw is not None and count else ()
             due = int(part * total) - self.taken[i]
-            many = min(count, max(0, due, count // ELEMENTS_PER_CACHE_SAMPLE if collecting else 0))
-            if many > len(wanted):
-                spread = [n * count // many for n in range(many)]
+            samples = min(count, max(0, due, count // ELEMENTS_PER_CACHE_SAMPLE if collecting else 0))
+            if samples > len(wanted):
+                spread = [n * count // samples for n in range(samples)]
                 wanted = sorted({*wanted, *spread}) if wanted else spread
             self.taken[i] += len(wanted)
             yield wanted

@@ -1,4 +1,4 @@
-"""What a user changes of a join that adapts: its memory, whether its plan stays, and what a decision did to it."""
+"""Steering of an adaptive join by the user: its memory, pinning of its plan, and undoing of decisions."""
 
 from __future__ import annotations
 

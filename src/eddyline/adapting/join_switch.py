@@ -1,12 +1,12 @@
-"""When a constrained join is run by the plain join's kernel, and when not: measured, with hysteresis.
+"""When the plain join's kernel runs a constrained join, and when not: by measurements, with hysteresis.
 
 - *Constraints save nothing*: the rows in memory were more than ``worthless`` of what the windows hold for half a window
   of arrivals. The plain join takes over. It keeps the same rows and needs no statuses.
 - *Adherence returns*: samples that are taken while the plain join runs show a constraint that could be used. The
   constrained join takes over again, and each time it does so in vain it takes twice as long until the next.
 - *auto*: the plain join runs first. The constrained one takes over where a constraint could be used and state is above
-  the memory limit, and gives way again if it takes more than the plain one did; or where there is so much state that
-  less could be faster, which is then measured: who takes longer for an element gives way.
+  the memory limit, and gives way again if it takes more memory than the plain one did; or where there is so much state
+  that less could be faster: then both are measured, and the one that takes longer for an element gives way.
 """
 
 from __future__ import annotations

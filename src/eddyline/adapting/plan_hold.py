@@ -1,8 +1,8 @@
-"""Holding a plan: what keeps the order, the routes or the caches of one operator from being changed.
+"""Holding a plan: the order, the routes or the caches of one operator are not changed for a time.
 
-Two things hold a plan. The user *pins* it: it stays until it is unpinned, and what the policy would have done is
-reported. Or a decision was *undone*: the plan stays until the statistics have drifted from those after the undo, for
-otherwise the policy would take the same decision again from the same statistics.
+A plan is held in two cases. The user *pins* it: it stays until it is unpinned, and decisions of the policy are
+reported but not applied. Or a decision was *undone*: the plan stays until the statistics have drifted from those after
+the undo, for otherwise the policy would take the same decision again from the same statistics.
 
 A policy changes its own order when it decides, and its statistics are shaped by that order. So a pinned policy is asked
 with a copy at hand: if it decides, the copy goes on in its place, and the decision is entered as not applied. It is not
@@ -21,9 +21,9 @@ from eddyline.core.delta import Int64s
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.drift import DropRates
 
-# How far a drop rate must have moved before a held plan is thought about again: in standard deviations, and as a share
-# of the rows, because tuples that meet the same window are no independent samples.
-DRIFT, MOVED = 4.5, 0.2
+# How far a drop rate must have moved before a held plan is reconsidered: in standard deviations, and as a share of the
+# rows, because tuples that meet the same window are no independent samples.
+DEVIATIONS_TO_RECONSIDER, SHARE_TO_RECONSIDER = 4.5, 0.2
 
 
 class Decides(Protocol):
@@ -74,7 +74,11 @@ class PlanHold:
 
     def lets_decide(self) -> bool:
         """Whether the policy is to be asked now. Of a pinned plan this is a question; the plan stays all the same."""
-        if self.waiting and self._rates.drift() > DRIFT and self._rates.moved() > MOVED:
+        if (
+            self.waiting
+            and self._rates.drift() > DEVIATIONS_TO_RECONSIDER
+            and self._rates.moved() > SHARE_TO_RECONSIDER
+        ):
             self.waiting = False
         return not self.waiting
 

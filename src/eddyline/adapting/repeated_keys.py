@@ -1,11 +1,11 @@
-"""Whether the keys of a join's port are different: measured by the rows that came while another had their key."""
+"""Whether the keys of a join's port are distinct: measured by the rows that come while another row has their key."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-LONGEST_WAIT = 1024  # times: the next wait after a key that repeated is at most so much longer than the first
+LONGEST_WAIT_FACTOR = 1024  # the wait after a repeated key is at most so many times as long as the first
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class RepeatedKeys:
 
     def refuted(self, arrived: int) -> None:
         """Rows of one key came although keys were taken to be different."""
-        self.last, self.longer = arrived, min(LONGEST_WAIT, self.longer * 2)
+        self.last, self.longer = arrived, min(LONGEST_WAIT_FACTOR, self.longer * 2)
 
     def over(self, arrived: int, least: int, window: float) -> bool:
         """Whether enough rows have come, ``least`` and a window of them, since a key repeated."""

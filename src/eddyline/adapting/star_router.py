@@ -1,8 +1,9 @@
 """Routes a star join by content: each row asks the relations in the order that its content suggests (CBR, 4.5).
 
-How rows take their routes is told in ``tuple_router``. A relation makes of a row as many as it has partners for it, and
-that number is what the policy gets: attributes are then tested by the variance that they explain, not by gain ratio.
-A relation is asked about a row once however many partners the row has found elsewhere, which is what contests count.
+``tuple_router`` describes how rows take their routes. A row joined with a relation gives as many rows as it has
+partners there, and the policy gets that number: attributes are then tested by the variance that they explain, not by
+gain ratio. Each row is looked up in a relation once, however many partners it has found elsewhere; contests count these
+look-ups.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class StarRouter(TupleRouter):
 
     def statistics(self) -> dict[str, Any]:
         """As of an eddy. ``filters`` are the names of the relations, ``passed`` counts partners, and ``selectivity`` is
-        matches per row; ``joins`` tells those who print it."""
+        matches per row; printers recognize such statistics by ``joins``."""
         return {**super().statistics(), "joins": True}
 
 

@@ -1,9 +1,10 @@
-"""Starting plans (thesis 3.1): what an earlier run of the same query learned is where the next one begins.
+"""Starting plans (thesis 3.1): a query begins with the plan that an earlier run of the same query ended with.
 
-Only plans are taken over: the order of conjuncts, the orders of pipelines, the caches in use. Policies begin as ever,
-and look hardest at their beginning: so a plan that is no longer good is left as soon as the written one would be, and
-costs what a badly written one costs. Selectivities and prices are kept to judge by: a starting plan whose statistics
-turn out to be others, or that a policy leaves at once, is *stale*, and that is a decision of its own in the log.
+Only plans are taken over: the order of conjuncts, the orders of pipelines, the caches in use. Policies begin without
+statistics, and profile most at their beginning: so a plan that is no longer good is left as soon as the written one
+would be, and costs no more than a badly written one. Selectivities and prices of the earlier run are kept for
+comparison: a starting plan is *stale* if its statistics turn out to be different, or if a policy leaves it at once;
+that is a decision of its own in the log.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from eddyline.operators.star_look_up import StarLookUp
 from eddyline.streamon.decision import SESSION, Decision
 
 KIND: Final = "starting plan"
-REVIEWED_ROWS, REVIEWED_ELEMENTS = 4096, 65_536  # after which a starting plan of a selection, of a join, has stood
-ASKED_ROWS = 256  # of a conjunct, without which its selectivity says nothing
-MOVED = 0.2  # of the rows: a selectivity that has moved by more is another one
+REVIEWED_ROWS, REVIEWED_ELEMENTS = 4096, 65_536  # after which a selection's, a join's starting plan is judged
+MIN_ROWS_FOR_SELECTIVITY = 256  # a conjunct that judged fewer rows has no reliable selectivity
+STALE_SELECTIVITY_CHANGE = 0.2  # of the rows: a starting plan whose selectivity has moved by more is stale
 
 Learned = Mapping[str, Any]
 
@@ -65,15 +66,15 @@ def _start_filters(name: str, router: AdaptiveConjunction | TupleRouter, learned
     if isinstance(router, TupleRouter):
         router.initial[:] = order
     elif isinstance(router.policy, Static):
-        return None  # as written, because somebody said so
+        return None  # as written, because the user chose the static policy
     else:
         impose(router.policy, order)
     if before == order:
         return None
     evidence = {n: learned[n] for n in ("selectivity", "seconds_per_row", "rows") if n in learned}
-    told = "an earlier run found this order best, over {rows} rows" if "rows" in evidence else "an earlier run's order"
+    why = "an earlier run found this order best, over {rows} rows" if "rows" in evidence else "an earlier run's order"
     shown = [[texts[f] for f in one] for one in (before, order)]
-    return Decision(KIND, shown[0], shown[1], told, evidence, operator=name, by=SESSION)
+    return Decision(KIND, shown[0], shown[1], why, evidence, operator=name, by=SESSION)
 
 
 def _order(router: AdaptiveConjunction | TupleRouter) -> list[int]:
@@ -93,7 +94,7 @@ def _start_join(operator: MJoin, adapter: AdaptiveJoin, learned: Learned) -> Dec
         for i, order in enumerate(orders):
             adapter.ordering.impose(i, order)
     else:
-        orders = list(operator.arrays.orders)  # they stay, because somebody said so
+        orders = list(operator.arrays.orders)  # they stay, because the user chose so
     adapter.replan(operator.arrays, orders)
     caches: list[str] = []
     if adapter.caching is not None:
@@ -105,8 +106,8 @@ def _start_join(operator: MJoin, adapter: AdaptiveJoin, learned: Learned) -> Dec
     if after == before and not caches:
         return None
     evidence = {"caches": caches, "elements": learned.get("elements", 0)}
-    told = "an earlier run ended with these orders and caches: {caches}"
-    return Decision(KIND, before, after, told, evidence, operator=operator.name, by=SESSION)
+    why = "an earlier run ended with these orders and caches: {caches}"
+    return Decision(KIND, before, after, why, evidence, operator=operator.name, by=SESSION)
 
 
 def _named(adapter: AdaptiveJoin, orders: Any) -> dict[str, list[str]]:
@@ -131,7 +132,12 @@ def review(operator: Operator, learned: Learned) -> tuple[bool, Decision | None]
     if known.get("rows", 0) < REVIEWED_ROWS:
         return False, None
     for f, (was, now) in enumerate(zip(learned.get("selectivity", ()), known["selectivity"], strict=False)):
-        if was is not None and now is not None and known["asked"][f] >= ASKED_ROWS and abs(was - now) > MOVED:
+        if (
+            was is not None
+            and now is not None
+            and known["asked"][f] >= MIN_ROWS_FOR_SELECTIVITY
+            and abs(was - now) > STALE_SELECTIVITY_CHANGE
+        ):
             evidence = {"filter": texts[f], "was": was, "now": now}
             because = "stale: {filter} passes {now:percent} of its rows, and passed {was:percent} in the earlier run"
             names = [texts[f] for f in order]

@@ -1,11 +1,11 @@
-"""What routes tuples by content, whatever the operators are: conjuncts of a selection, relations of a star join.
+"""Routes tuples by content, for any kind of operators: conjuncts of a selection, relations of a star join.
 
-The conversation is that of ``adaptive.routing.policy``: tuples of a sub-batch get an order each; again and again the
-operator for which most tuples wait is shown all of these in one call; what became of the tuples goes back to the
-policy. A tuple is out as soon as one operator drops it, so no operator is asked about a tuple twice, nor about one that
-is out, and learning costs no evaluation beyond those of a route.
+The protocol is that of ``adaptive.routing.policy``: each tuple of a sub-batch gets an order; again and again the
+operator for which most tuples wait processes all of these in one call; the outputs of the operators go back to the
+policy. A tuple is out as soon as one operator drops it, so no operator processes a tuple twice, nor one that is out,
+and learning costs no evaluation beyond those of a route.
 
-A pinned operator is asked when no tuple is left on its way there: so it sees its tuples as they came.
+A pinned operator runs when no tuple is left on its way there: so it sees its tuples in the order of arrival.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROWS_BEFORE_ATTRIBUTES = 256  # seen in the written order before attributes are 
 FIRST_ROWS, MAX_ROWS = 512, 1 << 14  # of a sub-batch, at first and at most
 SECONDS_PER_PASS = 0.008  # that a sub-batch should take: more spends less on passes, less changes routes sooner
 CALL_COST_FACTOR = 8  # times what calling the operators costs before their first row
-ASKED_EVERY = 16  # sub-batches after which a pinned router asks what its policy would do: fewer cost more copies
+BATCHES_PER_PINNED_DECISION = 16  # sub-batches of a pinned router between two hypothetical decisions, each on a copy
 
 _NO_ATTRIBUTES: Int64s = np.empty((0, 0), np.int64)
 
@@ -133,7 +133,7 @@ class TupleRouter:
         if not self.hold.pinned:
             return policy.decide(now) if self.hold.lets_decide() else None
         self._unasked += 1
-        if self._unasked < ASKED_EVERY or not self.hold.lets_decide():
+        if self._unasked < BATCHES_PER_PINNED_DECISION or not self.hold.lets_decide():
             return None
         self._unasked = 0
         decision = deepcopy(policy).decide(now)
@@ -204,9 +204,9 @@ class TupleRouter:
         return (None,) * len(self.texts) if self.policy is None else self.policy.classifiers
 
     def statistics(self) -> dict[str, Any]:
-        """What each operator as written was asked, brought out and took; by which attributes rows are routed; and for
-        each attribute ``classes``, ``rows`` by class and ``selectivity``, a matrix of classes × operators (None where
-        nobody was asked)."""
+        """For each operator, as written, the tuples that it processed, its outputs and its time; the attributes by
+        which rows are routed; and for each attribute ``classes``, ``rows`` by class and ``selectivity``, a matrix of
+        classes × operators (None where the operator processed no row of the class)."""
         names = () if self.attributes is None else self.attributes.names
         by = {}
         if self.attributes is not None and self.route_history is not None:

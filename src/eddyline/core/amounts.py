@@ -1,4 +1,4 @@
-"""Amounts as people read them."""
+"""Sizes in bytes and counts of things as texts for people: ``3.0 MB``, ``2,000 rows``; and sizes read from texts."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from eddyline.core.errors import JobError
 
-SHOWN = 60  # characters of a value in a message
+SHOWN_CHARACTERS = 60  # characters of a value in a message
 
 
 def shown(value: Any) -> str:
@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
         found = " ".join(repr(value).split())
     except Exception:  # it is not ours
         found = "a value"
-    short = found if len(found) <= SHOWN else f"{found[:SHOWN]}…"
+    short = found if len(found) <= SHOWN_CHARACTERS else f"{found[:SHOWN_CHARACTERS]}…"
     return f"{short} ({type(value).__name__})"
 
 
@@ -125,6 +125,6 @@ def one_of(value: Any, known: tuple[str, ...], what: str) -> str:
     """
     if not isinstance(value, str) or value not in known:
         *most, last = map(repr, known)
-        given = repr(value) if isinstance(value, str) and len(value) <= SHOWN else shown(value)
+        given = repr(value) if isinstance(value, str) and len(value) <= SHOWN_CHARACTERS else shown(value)
         raise JobError(f"{what} is {', '.join(most)} or {last}, not {given}.")
     return value

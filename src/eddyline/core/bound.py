@@ -1,4 +1,4 @@
-"""How much an operator can hold at most, as data."""
+"""Bounds of state: how many rows, or rows of how many ticks, an operator holds at most."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names mean: streams, relations, views, named queries and functions of a session or a job."""
+"""The catalog: streams, relations, views, named queries and functions of a session or a job, by name."""
 
 from __future__ import annotations
 

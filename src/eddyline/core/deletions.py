@@ -1,4 +1,4 @@
-"""Which deletions of a relation are computed: only those that can show."""
+"""Which deletions of a relation an operator computes: only those that can change the result that the user sees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Deletions(enum.IntEnum):
-    """``NONE``: they cannot show; ``AT_ARRIVALS``: only at instants at which something enters; ``ALL``: always.
+    """``NONE``: no deletion; ``AT_ARRIVALS``: those at instants at which an element enters; ``ALL``: every deletion.
 
     Kernels read the values as plain integers (``kernels.join_layout``).
     """

@@ -88,7 +88,7 @@ class Delta:
 
     @staticmethod
     def concat(parts: Sequence[Delta]) -> Delta:
-        """Put parts one after another; the caller knows that their times do not decrease."""
+        """Put parts one after another; the caller has made sure that their times do not decrease."""
         if len(parts) == 1:
             return parts[0]
         signed = any(p.weight is not None for p in parts)

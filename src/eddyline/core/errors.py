@@ -110,7 +110,7 @@ class MissedRowsWarning(DivertedRowsWarning):
 
 
 class ManySignalsWarning(UserWarning):
-    """Most signals under ``ERROR WITHIN`` have one sample only: a column of their key tells samples apart."""
+    """Most signals under ``ERROR WITHIN`` have one sample only: a column of their key is different in each sample."""
 
 
 @dataclass(frozen=True, slots=True)

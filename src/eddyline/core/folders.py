@@ -1,7 +1,7 @@
-"""Where this machine keeps what was made once (compiled kernels, Spark's classes), and whether it may be loaded.
+"""The folders for files that are made once on a machine (compiled kernels, Spark's classes), and whether they are safe.
 
-What lies there is run as it is: a kernel's index is a pickle, and a compiled kernel is machine code. So a folder is
-used only if nobody but this user (and root) can have put something into it.
+These files are run as they are: a kernel's index is a pickle, and a compiled kernel is machine code. So a folder is
+used only if no user but this one (and root) can have put a file into it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def why_unusable(folder: Path) -> str:
 def why_distrusted(path: Path) -> str:
     """Who else can have written a file or folder, or nothing.
 
-    The path itself must belong to this user or to root (an image that was prepared) and be writable by nobody else. A
-    folder above it must not belong to a third user either, nor be open to everybody, unless it has the sticky bit (as
+    The path itself must belong to this user or to root (an image that was prepared), and no other user may write to it.
+    A folder above it must not belong to a third user either, nor be writable by all, unless it has the sticky bit (as
     /tmp has): a user who can write there can put another folder in the place of ours. Symbolic links are followed
-    first. Where the system knows no owners, there is nothing to say.
+    first. On a system without owners of files the answer is empty.
     """
     if not hasattr(os, "geteuid"):
         return ""

@@ -1,4 +1,4 @@
-"""What a stream does when more rows wait than it is declared to hold: ``ON OVERLOAD SAMPLE 10 % ABOVE 50000 ROWS``."""
+"""``ON OVERLOAD SAMPLE 10 % ABOVE 50000 ROWS``: what a stream does when more rows wait than it may hold."""
 
 from __future__ import annotations
 

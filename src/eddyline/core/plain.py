@@ -1,4 +1,4 @@
-"""Frozen records as plain data."""
+"""Frozen records as plain data (dictionaries, lists, numbers, texts) that a snapshot or JSON can hold."""
 
 from __future__ import annotations
 

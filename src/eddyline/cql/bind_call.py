@@ -43,7 +43,7 @@ class Aggregates(Protocol):
 
 
 class CallBinder(Protocol):
-    """As much of the binder of expressions (``bind_expr``) as calls need."""
+    """The part of the binder of expressions (``bind_expr``) that calls use."""
 
     context: Context
     scope: Scope

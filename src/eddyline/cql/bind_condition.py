@@ -22,7 +22,7 @@ class Marks(Protocol):
 
 
 class ConditionBinder(Protocol):
-    """As much of the binder of expressions (``bind_expr``) as conditions need."""
+    """The part of the binder of expressions (``bind_expr``) that conditions use."""
 
     context: Context
     scope: Scope

@@ -54,7 +54,7 @@ from eddyline.plan.logical import (
 
 BindQuery = Callable[[exp.Expression], tuple[Bound, TimeKind | None]]
 LocalQuery = Callable[[], tuple[Bound, TimeKind | None]]
-MOST_INPUTS = 64  # each input of a join has a pipeline through all others, so plans grow faster than their text
+MAX_INPUTS = 64  # each input of a join has a pipeline through all others, so plans grow faster than their text
 SIDE_STREAMS = ("late", "invalid", "shed")
 SIDE_COLUMNS = ("stream", "reason", "row")
 
@@ -238,8 +238,8 @@ class FromBinder:
         if self.scope.has_alias(alias):
             message = f"the name {alias!r} stands twice in FROM: give one of them another name with AS."
             raise self.context.error(message, item.node)
-        if len(self.items) == MOST_INPUTS:
-            message = f"a query reads at most {MOST_INPUTS} inputs in one FROM: join some of them in a view."
+        if len(self.items) == MAX_INPUTS:
+            message = f"a query reads at most {MAX_INPUTS} inputs in one FROM: join some of them in a view."
             raise self.context.error(message, item.node)
         self.scope.visible.extend(item.columns)
         self.items.append(item)
@@ -399,7 +399,7 @@ def conjuncts_of(node: Any) -> list[Any]:
 
 
 def note_equalities(parts: list[Any], scope: Scope) -> None:
-    """Tell the scope which columns a join equates, so that a bare name of both is not ambiguous."""
+    """Record in the scope which columns a join equates, so that a bare name of both is not ambiguous."""
     for part in parts:
         if not isinstance(part, exp.EQ):
             continue

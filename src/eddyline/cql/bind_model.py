@@ -1,4 +1,4 @@
-"""Queries on models: what ``MODEL`` and segment tables bring into FROM, and the clauses at the end.
+"""Queries on models: ``MODEL`` and segment tables in FROM, and the clauses at the end.
 
 A query is one on models if it reads a segment stream, or carries ``MODEL`` or a clause of models. It is bound like any
 other, with modelled values as columns of doubles, and then translated (``plan.models``).
@@ -55,7 +55,7 @@ def stream_scan(context: Context, node: Source, stream: StreamDef, alias: str) -
 
 
 def _fitted(context: Context, clauses: ModelClauses, node: Source, stream: StreamDef, alias: str) -> StreamScan:
-    """A stream of samples: its signals are the columns of real numbers, its key what tells them apart."""
+    """A stream of samples: its signals are the columns of real numbers, its key the columns that identify an object."""
     values = [f for f in stream.schema if _is_real(f.type) and f.name != stream.timestamp]
     key = [f for f in stream.schema if _is_discrete(f.type) and f.name != stream.timestamp]
     if clauses.by:
@@ -97,7 +97,7 @@ def _declared(context: Context, models: list[Any], stream: StreamDef, alias: str
                 raise context.error(message, node)
         values[column] = monomials
     read = {n for terms in values.values() for _, _, names in terms for n in names} | set(values)
-    # Keys are discrete, so what is neither read nor continuous tells objects apart.
+    # Keys are discrete, so the columns that are neither read nor continuous identify an object.
     key = tuple(
         f.name for f in stream.schema if f.name not in read and f.name != stream.timestamp and _is_discrete(f.type)
     )

@@ -24,7 +24,7 @@ from eddyline.plan.time_columns import time_columns
 if TYPE_CHECKING:
     from eddyline.cql.bind_expr import ExpressionBinder
 
-MOST_ROWS: Final = 1_000_000  # of a frame, and between an element and its neighbour
+MAX_FRAME_ROWS: Final = 1_000_000  # in a frame, and between an element and its neighbour
 _NEIGHBOURS: Final = ("lag", "lead")
 
 
@@ -97,7 +97,7 @@ class OverCollector:
         value, *others = inner.expressions
         count = others[0] if others else exp.Literal.number(1)
         if not _is_count(count):
-            message = f"{upper} counts rows by a whole number up to {MOST_ROWS:,}, as in {upper}(x, 2)."
+            message = f"{upper} counts rows by a whole number up to {MAX_FRAME_ROWS:,}, as in {upper}(x, 2)."
             raise self.context.error(message, count)
         bound = binder.bind(value)
         default = binder.bind(others[1]) if len(others) > 1 else None
@@ -131,7 +131,7 @@ class OverCollector:
         if value == "UNBOUNDED":
             return None
         if not _is_count(value):
-            message = f"a frame counts rows by whole numbers up to {MOST_ROWS:,}, as in 9 PRECEDING."
+            message = f"a frame counts rows by whole numbers up to {MAX_FRAME_ROWS:,}, as in 9 PRECEDING."
             raise self.context.error(message, node)
         return int(value.this) * (1 if side == "FOLLOWING" else -1)
 
@@ -157,7 +157,7 @@ class OverCollector:
         partition = f"PARTITION BY {keys}" if keys else ""
         within = f"{partition}{order}".strip()
         return (
-            f"say of which rows: {call} OVER ({within} ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) for the last ten,"
+            f"say which rows: {call} OVER ({within} ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) for the last ten,"
             f" or ROWS UNBOUNDED PRECEDING for all so far."
         )
 
@@ -240,4 +240,4 @@ _NOT_A_STREAM: Final = (
 
 def _is_count(value: Any) -> bool:
     whole = isinstance(value, exp.Literal) and not value.is_string and value.this.isdigit()
-    return whole and len(value.this) <= 7 and int(value.this) <= MOST_ROWS
+    return whole and len(value.this) <= 7 and int(value.this) <= MAX_FRAME_ROWS

@@ -91,7 +91,7 @@ class RankCollector:
 
     def applied(self, plan: Plan, read: Iterable[Expr]) -> Plan:
         """The ranked rows. Where their arrival leaves ties, these are ordered by what the SELECT reads (``read``), in
-        the order of FROM: rows that agree in all of it cannot be told apart in the result."""
+        the order of FROM: rows that agree in all of these look the same in the result."""
         if self.call is None:
             return plan
         if not has_arrivals(plan):
@@ -105,7 +105,7 @@ def ordering(value: Expr, node: exp.Ordered, context: Context) -> Ordering:
 
 
 def ranked(context: Context, plan: Plan, call: RankCall, name: str) -> Rank:
-    """Rank the rows of a plan; what is not a column of it is computed below. Only row numbers tell ties apart."""
+    """Rank the rows of a plan; keys that are no columns of it are computed below. Only row numbers break ties."""
     columns: dict[Expr, str] = {}
     computed: list[tuple[str, Expr]] = []
     by_arrival, ties = has_arrivals(plan), tuple[str, ...]()

@@ -25,7 +25,7 @@ from eddyline.cql.modifiers import refuse_modifiers
 from eddyline.cql.parsing import SHALLOWER, tokenize, with_remedy
 from eddyline.cql.renaming import renamed, with_names
 from eddyline.cql.scans import is_modelled
-from eddyline.cql.scope import DEEPEST, Context, Scope
+from eddyline.cql.scope import MAX_DEPTH, Context, Scope
 from eddyline.cql.text_numbers import text_beside_number
 from eddyline.cql.window_syntax import WindowClause
 from eddyline.expr.nodes import Column
@@ -71,8 +71,8 @@ def bind(query: str | Statement, catalog: Catalog) -> BoundQuery:
         plan: Plan = model_query(context, statement.query, bound)
     else:
         plan = context.arrival_order.together(result(bound))
-    if depth(plan) > DEEPEST:
-        message = f"this query has more than {DEEPEST} operators one below another: {SHALLOWER}."
+    if depth(plan) > MAX_DEPTH:
+        message = f"this query has more than {MAX_DEPTH} operators one below another: {SHALLOWER}."
         raise CqlError(message, statement.text, statement.span)
     kind = one_kind_of_time(context)
     target = statement.target if isinstance(statement, QueryStatement) else None

@@ -1,4 +1,4 @@
-"""What a query means where it says nothing: implicit windows and implicit stream operators.
+"""Defaults of a query: implicit windows and implicit stream operators.
 
 The rules, one function each:
 

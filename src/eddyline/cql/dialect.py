@@ -92,7 +92,7 @@ class CqlParser(WindowParser):
     }
 
     def parse_tokens(self, tokens: list[Token], text: str) -> exp.Expression:
-        """The tree of one query; tokens left over are an error. (sqlglot's own loop knows BEGIN, ELSE and END.)"""
+        """The tree of one query; tokens left over are an error. (sqlglot's own loop also reads BEGIN, ELSE and END.)"""
         self.reset()
         self.sql = text
         self._chunks = [tokens]
@@ -105,7 +105,7 @@ class CqlParser(WindowParser):
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         first = self._curr
-        # sqlglot knows EXISTS by the SELECT behind it; the query may stand in parentheses of its own.
+        # sqlglot recognizes EXISTS by the SELECT behind it; the query may stand in parentheses of its own.
         if first.token_type == TokenType.EXISTS and self._takes_query(self._index):
             self._advance(2)
             node: Any = exp.Exists(this=self._parse_whole_query())
@@ -222,7 +222,7 @@ class CqlParser(WindowParser):
         return node
 
     def _parse_select(self, *args: Any, **kwargs: Any) -> Any:
-        """sqlglot knows a query by the word SELECT; here it may begin with a stream operator, in parentheses too."""
+        """sqlglot recognizes a query by the word SELECT; here a stream operator may begin it, in parentheses too."""
         if not self._stream_query_follows():
             return super()._parse_select(*args, **kwargs)
         first = self._curr
@@ -277,7 +277,7 @@ class CqlParser(WindowParser):
             join.meta["comma"] = True
             return join
         first = self._curr
-        # sqlglot knows ASOF LEFT JOIN; LEFT ASOF JOIN is read as that.
+        # sqlglot reads ASOF LEFT JOIN; LEFT ASOF JOIN is read as that.
         turned = bool(first and first.token_type == TokenType.LEFT and self._next.token_type == TokenType.ASOF)
         if turned:
             self._advance()
@@ -369,7 +369,7 @@ class CqlParser(WindowParser):
             source.set("alias", alias)
 
     def _parse_model(self, source: Source) -> bool:
-        """``MODEL A.x = A.x + A.v * t`` (Pulse); told from an alias by the equation that follows."""
+        """``MODEL A.x = A.x + A.v * t`` (Pulse); the equation that follows distinguishes it from an alias."""
         if not (self._curr and self._curr.text.upper() == "MODEL"):
             return False
         rest = [t.token_type for t in self._tokens[self._index + 2 : self._index + 5]]
@@ -402,7 +402,7 @@ class CqlParser(WindowParser):
 
 
 class Cql(Dialect):
-    """The dialect that ``sqlglot`` knows by the name ``cql``."""
+    """The dialect that ``sqlglot`` has under the name ``cql``."""
 
     INDEX_OFFSET = 0
     STRICT_STRING_CONCAT = True

@@ -1,4 +1,4 @@
-"""What queries on models add to the grammar: the expression of ``MODEL``, and the clauses at the end of a query.
+"""The grammar of queries on models: the expression of ``MODEL``, and the clauses at the end of a query.
 
 ::
 

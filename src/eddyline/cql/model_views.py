@@ -1,9 +1,9 @@
-"""Views as parts of queries on models: what a view's text says is bound again, as if it stood in FROM.
+"""Views as parts of queries on models: the text of a view is bound again, as if it stood in FROM.
 
-A view keeps what it is: to a query on tuples it gives rows, of samples (``SAMPLE EVERY``) or of segments. To a query on
-models it gives its values as polynomials, so its text has to be read in that query's way: its streams are fitted within
-that query's bound, and its windows are part of that query's program. Clauses of models belong to whole queries, so a
-view with some of its own is refused there.
+To a query on tuples a view gives rows, of samples (``SAMPLE EVERY``) or of segments. To a query on models it gives its
+values as polynomials, so its text is bound as a part of that query: its streams are fitted within that query's bound,
+and its windows are part of that query's program. Clauses of models belong to whole queries, so a view with such clauses
+is refused there.
 """
 
 from __future__ import annotations

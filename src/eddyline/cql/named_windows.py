@@ -1,7 +1,7 @@
 """``OVER w … WINDOW w AS (PARTITION BY … ORDER BY …)``: the definition is put in the place of each name.
 
-This is done with tokens, before the parser sees them: nothing behind it has to know the clause. The tokens that take
-the place of a name have that name's place in the text, so that messages underline what the user wrote there.
+This is done with tokens, before the parser sees them, so the parser and the binder never see the clause. The tokens
+that replace a name have that name's place in the text, so that messages underline what the user wrote there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is refused behind OVER, in our form: frames of time as windows, ranks that need the size of a partition."""
+"""Remedies for refused OVER clauses: frames of time as windows, ranks that need the size of a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a node of the syntax tree stands in the text."""
+"""The place of a node of the syntax tree in the text."""
 
 from __future__ import annotations
 

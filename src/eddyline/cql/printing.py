@@ -32,7 +32,7 @@ from eddyline.plan.logical import (
     WithArrivals,
     children,
 )
-from eddyline.plan.traverse import MANY_PLACES, count_places
+from eddyline.plan.traverse import MAX_PLACES_WALKED, count_places
 
 # Operators with how tightly they bind: an operand that binds less tightly than its parent gets parentheses.
 _INFIX: Final = {
@@ -132,7 +132,7 @@ def format_plan(p: Plan) -> str:
        └─ stream S AS x (x.a)
     """
     lines: list[str] = []
-    _tree(p, "", "", lines, None if count_places(p) <= MANY_PLACES else {})
+    _tree(p, "", "", lines, None if count_places(p) <= MAX_PLACES_WALKED else {})
     return "\n".join(lines)
 
 

@@ -1,8 +1,8 @@
-"""What users of other engines write and CQL does not have: the message shows their own query in our form.
+"""Remedies for SQL of other engines that CQL does not have: the message shows the user's own query in CQL.
 
-A remedy is looked for only where a query has been refused, so that no query that means something here is touched. Each
-rule reads the tokens of the refused query; the first that finds what it knows replaces the message. Windows of other
-engines are in ``other_spellings``.
+A remedy is looked for only where a query has been refused, so a valid query never gets one. Each rule reads the tokens
+of the refused query; the first rule that matches replaces the message. Windows of other engines are in
+``other_spellings``.
 """
 
 from __future__ import annotations

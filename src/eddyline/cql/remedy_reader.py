@@ -1,4 +1,4 @@
-"""What remedies ask of the tokens of a refused query."""
+"""A reader for the tokens of a refused query: the searches that remedies need."""
 
 from __future__ import annotations
 

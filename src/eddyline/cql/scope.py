@@ -1,4 +1,4 @@
-"""What names mean inside one SELECT: the columns of its FROM, and those of the query around it."""
+"""The scope of names inside one SELECT: the columns of its FROM, and those of the query around it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eddyline.cql.places import span_of
 from eddyline.expr.nodes import Column, Expr, columns_of
 from eddyline.plan.arrival_order import ArrivalOrder
 
-DEEPEST: Final = 100  # levels of an expression, and operators of a plan one below another
+MAX_DEPTH: Final = 100  # levels of an expression, and operators of a plan one below another
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 # A column of the query around a subquery, until the MarkJoin that joins the two is built: the same plan name may
 # exist on both sides, so the outer one carries a mark that no name can contain.
@@ -30,7 +30,7 @@ def outer_columns(e: Expr) -> frozenset[str]:
 
 @dataclass(slots=True)
 class Context:
-    """What one call of ``bind`` knows: the catalog, the text for messages, and the kinds of time met so far."""
+    """The data of one call of ``bind``: the catalog, the text for messages, and the kinds of time met so far."""
 
     catalog: Catalog
     text: str
@@ -48,8 +48,8 @@ class Context:
     @contextmanager
     def deeper(self, node: Any) -> Iterator[None]:
         """One level down in an expression. Everything that reads expressions later recurses, so there is a limit."""
-        if self.depth >= DEEPEST:
-            message = f"this expression is nested more than {DEEPEST} levels deep: compute a part of it in a view."
+        if self.depth >= MAX_DEPTH:
+            message = f"this expression is nested more than {MAX_DEPTH} levels deep: compute a part of it in a view."
             raise self.error(message, node)
         self.depth += 1
         try:

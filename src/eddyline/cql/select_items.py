@@ -1,4 +1,4 @@
-"""The items of a select list: what ``*`` brings, and the names of result columns."""
+"""The items of a select list: the columns that ``*`` stands for, and the names of result columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from eddyline.expr.nodes import Column, Expr, columns_of
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """An output column: its name as written, the alias that tells it from a namesake, and its value."""
+    """An output column: its name as written, its alias (other columns may have the same name), and its value."""
 
     name: str
     qualifier: str

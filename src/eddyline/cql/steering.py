@@ -1,4 +1,4 @@
-"""Statements that change what runs.
+"""Statements that change running queries and streams.
 
 ::
 

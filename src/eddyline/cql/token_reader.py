@@ -1,4 +1,4 @@
-"""The tokens of a query, read and rewritten: what messages that show a user's own query in our form are made with."""
+"""The tokens of a query, read and rewritten: for messages that show a user's own query in CQL."""
 
 from __future__ import annotations
 

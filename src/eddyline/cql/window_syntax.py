@@ -35,7 +35,7 @@ class WindowClause(exp.Expression):
 
 
 class PlacedParseError(ParseError):
-    """A syntax error that knows its token; only ever seen between the parser and ``cql.parsing``."""
+    """A syntax error with the place of its token; it is raised by the parser and caught by ``cql.parsing``."""
 
     def __init__(self, message: str, start: int, end: int) -> None:
         super().__init__(message, [{"description": message}])

@@ -1,4 +1,4 @@
-"""Widths and windows: from what is written to ticks and to the specifications of ``core.window``.
+"""Widths and windows: from syntax to ticks and to the specifications of ``core.window``.
 
 A bare number counts ticks of an integer time and seconds of a timestamp; a unit on an integer time takes the time as
 seconds. Nothing is rounded: a width that is no whole number of ticks is refused.

@@ -1,4 +1,4 @@
-"""What generators share: seeded chunks, skewed keys, and batches cut to any size.
+"""The base of generators: seeded chunks, skewed keys, and batches cut to any size.
 
 Randomness is drawn per chunk of a fixed number of events, from the seed and the chunk's number. So a stream is the same
 however it is cut into batches, and producing its tenth million does not need the first nine in memory.

@@ -157,7 +157,7 @@ def in_step(
 
 
 def burst(before: int, after: int, factor: int = 20, repeats: int = 5, jitter: float = 8.0, seed: int = 1) -> Arrivals:
-    """R(a), S(a, b) and T(b) in step, of which T repeats each value; when S has had ``before`` values, R becomes
+    """R(a), S(a, b) and T(b) in step, where T repeats each value; when S has had ``before`` values, R becomes
     ``factor`` times as fast, and repeats values as often.
 
     >>> [len(time) for time, _ in burst(100, 10, factor=20).streams]

@@ -23,7 +23,7 @@ from eddyline.core.errors import JobError
 from eddyline.datasets.generate import START, Generated, Int64s
 
 STREAMS: Final = ("reports", "tolls", "exits")
-EVERY, MILE, SEGMENTS = 30, 5280, 100  # seconds between reports, feet, segments of the expressway
+SECONDS_PER_REPORT, MILE, SEGMENTS = 30, 5280, 100  # of a car; in feet; of the expressway
 MEAN_MINUTES = 9.0  # on the road: three hours are twenty times as long
 _SECOND = 1_000_000
 
@@ -67,16 +67,16 @@ def _reports(hours: float, cars: float, accidents: float, seed: int) -> dict[str
     """By time; times in seconds."""
     rng = np.random.default_rng(seed)
     end = int(hours * 3600)
-    many = max(1, int(cars * hours * 60))
-    enters = np.sort(rng.integers(0, end, many))
-    stays = np.clip(rng.gamma(3.0, MEAN_MINUTES * 60 / 3.0, many), 2 * EVERY, None)
-    feet = rng.uniform(55.0, 105.0, many)  # a second
-    entry = rng.uniform(0, SEGMENTS * MILE / 2, many)
-    stops = np.where(rng.random(many) < accidents, rng.uniform(0.2, 0.6, many) * stays, np.inf)
-    stands = rng.uniform(180.0, 360.0, many)
-    counts = (stays // EVERY).astype(np.int64) + 1
-    car = np.repeat(np.arange(many), counts)
-    since = (np.arange(len(car)) - np.repeat(np.cumsum(counts) - counts, counts)) * EVERY
+    car_count = max(1, int(cars * hours * 60))
+    enters = np.sort(rng.integers(0, end, car_count))
+    stays = np.clip(rng.gamma(3.0, MEAN_MINUTES * 60 / 3.0, car_count), 2 * SECONDS_PER_REPORT, None)
+    feet = rng.uniform(55.0, 105.0, car_count)  # a second
+    entry = rng.uniform(0, SEGMENTS * MILE / 2, car_count)
+    stops = np.where(rng.random(car_count) < accidents, rng.uniform(0.2, 0.6, car_count) * stays, np.inf)
+    stands = rng.uniform(180.0, 360.0, car_count)
+    counts = (stays // SECONDS_PER_REPORT).astype(np.int64) + 1
+    car = np.repeat(np.arange(car_count), counts)
+    since = (np.arange(len(car)) - np.repeat(np.cumsum(counts) - counts, counts)) * SECONDS_PER_REPORT
     standing = np.clip(since - stops[car], 0, stands[car])
     position = (entry[car] + feet[car] * (since - np.where(np.isfinite(standing), standing, 0))).astype(np.int64)
     time = enters[car] + since

@@ -1,8 +1,8 @@
 """Moving objects on straight legs: the workload of Pulse's experiments (2.7), with its dials.
 
-An object goes straight for a while, then turns and changes its speed. A tuple is what somebody noted of it: where it
-was, and how fast it went. How many tuples one line holds is the rate of tuples times the length of a leg, less what
-noise takes from it.
+An object goes straight for a while, then turns and changes its speed. A tuple is an observation of it: its place and
+its speed. The number of tuples that one line describes is the rate of tuples times the length of a leg, or less with
+noise.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def moving(
 
     def chunks() -> Iterator[pa.RecordBatch]:
         legs = [_legs(np.random.default_rng([seed, i]), seconds, leg, speed) for i in range(objects)]
-        many = int(seconds * rate)
-        for number, first in enumerate(range(0, many, CHUNK)):
-            turn = np.arange(first, min(first + CHUNK, many))
+        tuples = int(seconds * rate)
+        for number, first in enumerate(range(0, tuples, CHUNK)):
+            turn = np.arange(first, min(first + CHUNK, tuples))
             t, who = turn / rate, turn % objects
             columns = np.empty((4, len(turn)))
             for i in range(objects):

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 Order = tuple[int, ...]  # numbers of values of the pairs' attributes
 
-# Values of the pairs' attributes, of which a phase has a permutation: with windows of 10,000 rows and four streams a
-# tuple has about one result, and the first state of a route leaves between 7 and 200 partial results.
+# Numbers of values of the pairs' attributes; each phase has a permutation of them. With windows of 10,000 rows and four
+# streams a tuple has about one result, and the first state of a route leaves between 7 and 200 partial results.
 VALUES = (50, 80, 120, 200, 400, 1400)
 
 

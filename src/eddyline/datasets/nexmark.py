@@ -17,12 +17,12 @@ from eddyline.core.errors import JobError, did_you_mean
 from eddyline.datasets.generate import START, Generated, Int64s, Span, random, timestamps
 
 FIRST_ID: Final = 1000  # of persons and auctions
-IN_FLIGHT: Final = 100  # auctions that get bids
-ACTIVE: Final = 1000  # persons who bid and sell
+OPEN_AUCTIONS: Final = 100  # the latest auctions, which get bids
+ACTIVE_PERSONS: Final = 1000  # the latest persons, who bid and sell
 HOT_STEP: Final = 100  # the hot auction, seller or bidder is the latest whose number is a multiple of this
-EVENTS: Final = 50  # of each so many events the first is a person, the next three are auctions, all others bids
-PERSONS: Final = 1
-AUCTIONS: Final = 3
+EVENTS_PER_CYCLE: Final = 50  # the first one is a person, the next three are auctions, all others bids
+PERSONS_PER_CYCLE: Final = 1
+AUCTIONS_PER_CYCLE: Final = 3
 CHANNELS: Final = ("Google", "Facebook", "Baidu", "Apple")
 SIDE_INPUT_KEYS: Final = 10_000
 
@@ -84,7 +84,7 @@ def nexmark(
     def chunks() -> Iterator[pa.RecordBatch]:
         for chunk, index in span.chunks():
             time = span.times(index, random(seed, "nexmark", chunk).random(len(index)))
-            mine = _KINDS[stream](index % EVENTS)
+            mine = _KINDS[stream](index % EVENTS_PER_CYCLE)
             own = random(seed, f"nexmark {stream}", chunk)
             columns = make(own, index[mine], time[mine] + start, rate)
             yield pa.RecordBatch.from_arrays(columns, schema=SCHEMAS[stream])
@@ -93,20 +93,21 @@ def nexmark(
 
 
 _KINDS: Final[dict[str, Callable[[Int64s], np.ndarray]]] = {
-    "person": lambda kind: kind < PERSONS,
-    "auction": lambda kind: (kind >= PERSONS) & (kind < PERSONS + AUCTIONS),
-    "bid": lambda kind: kind >= PERSONS + AUCTIONS,
+    "person": lambda kind: kind < PERSONS_PER_CYCLE,
+    "auction": lambda kind: (kind >= PERSONS_PER_CYCLE) & (kind < PERSONS_PER_CYCLE + AUCTIONS_PER_CYCLE),
+    "bid": lambda kind: kind >= PERSONS_PER_CYCLE + AUCTIONS_PER_CYCLE,
 }
 
 
 def _last_person(index: Int64s) -> Int64s:
     """The number of the latest person at an event, from 0."""
-    return index // EVENTS
+    return index // EVENTS_PER_CYCLE
 
 
 def _last_auction(index: Int64s) -> Int64s:
     """The number of the latest auction at an event, from 0; before the first, the first."""
-    opened: Int64s = index // EVENTS * AUCTIONS + np.clip(index % EVENTS, 0, AUCTIONS) - 1
+    cycle, place = np.divmod(index, EVENTS_PER_CYCLE)
+    opened: Int64s = cycle * AUCTIONS_PER_CYCLE + np.clip(place, 0, AUCTIONS_PER_CYCLE) - 1
     return np.maximum(opened, 0)
 
 
@@ -123,8 +124,8 @@ def _auctions(rng: np.random.Generator, index: Int64s, time: Int64s, rate: float
     n = len(index)
     last = _last_person(index)
     hot = rng.random(n) < 0.75
-    seller = np.where(hot, last // HOT_STEP * HOT_STEP, last - _back(rng, last, ACTIVE)) + FIRST_ID
-    horizon = IN_FLIGHT * EVENTS / AUCTIONS / rate * 1e6  # µs in which as many auctions are opened as get bids
+    seller = np.where(hot, last // HOT_STEP * HOT_STEP, last - _back(rng, last, ACTIVE_PERSONS)) + FIRST_ID
+    horizon = OPEN_AUCTIONS * EVENTS_PER_CYCLE / AUCTIONS_PER_CYCLE / rate * 1e6  # µs in which so many auctions open
     expires = time + 1 + (rng.random(n) * 2 * horizon).astype(np.int64)
     first = _price(rng, n)
     ids, reserve = pa.array(_last_auction(index) + FIRST_ID), pa.array(first + _price(rng, n))
@@ -136,10 +137,10 @@ def _bids(rng: np.random.Generator, index: Int64s, time: Int64s, rate: float) ->
     n = len(index)
     last = _last_auction(index)
     hot = rng.random(n) < 0.5
-    auction = np.where(hot, last // HOT_STEP * HOT_STEP, last - _back(rng, last, IN_FLIGHT)) + FIRST_ID
+    auction = np.where(hot, last // HOT_STEP * HOT_STEP, last - _back(rng, last, OPEN_AUCTIONS)) + FIRST_ID
     person = _last_person(index)
     often = rng.random(n) < 0.75
-    bidder = np.where(often, person // HOT_STEP * HOT_STEP + 1, person - _back(rng, person, ACTIVE)) + FIRST_ID
+    bidder = np.where(often, person // HOT_STEP * HOT_STEP + 1, person - _back(rng, person, ACTIVE_PERSONS)) + FIRST_ID
     known = rng.random(n) < 0.5
     number = rng.integers(0, 10_000, n)
     own = np.char.add("channel-", number.astype(str))

@@ -1,7 +1,8 @@
-"""Changing how long a stream is waited for, while queries read it.
+"""Changes the slack or idle interval of a stream while queries read it.
 
 Invariants. An instant that was closed stays closed: a larger slack only lets later instants wait longer. A smaller one
-closes more at once, and what waited is answered then. No row that was taken in is lost, and none is judged twice.
+closes more instants at once, and the rows that waited for them are processed. No row that was accepted is lost, and
+none is judged twice.
 """
 
 from __future__ import annotations

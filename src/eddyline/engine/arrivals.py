@@ -1,4 +1,4 @@
-"""Judging arrivals: a batch as it came → the declared columns in the declared types, and the rows that cannot be.
+"""Judging arrivals: a batch as it came → the declared columns in the declared types, and the rows that are invalid.
 
 A row is invalid if its timestamp is NULL or out of range or one of its values cannot be read as the declared type.
 A column that is missing, or of a type that no value could be read from, is a mistake in the job and stops it.

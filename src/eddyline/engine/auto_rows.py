@@ -36,7 +36,7 @@ class Placed:
 
 
 class SlackState(Protocol):
-    """As much of what chooses a slack as an input stream looks at."""
+    """The part of a slack's choice that an input stream reads."""
 
     decisions: list[Decision]
     implausible: int
@@ -73,7 +73,7 @@ class AutoRows:
         self._waiting: dict[int, tuple[pa.RecordBatch, pa.RecordBatch]] = {}  # a row as it came, and its columns
 
     def take(self, batch: pa.RecordBatch, chosen: pa.RecordBatch, time: Int64s, first: int, closed: int) -> Placed:
-        """The next rows, numbered from ``first``; ``chosen`` has the columns that somebody reads."""
+        """The next rows, numbered from ``first``; ``chosen`` has the columns that queries read."""
         fates = self.slack.judge(time, first, closed)
         placed = self._place(fates, batch, chosen, first)
         for number in self.slack.held:

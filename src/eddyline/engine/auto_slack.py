@@ -2,23 +2,24 @@
 
 Works on times and row numbers alone; ``InputStream`` moves the rows. For each row, *in this order*:
 
-1. **The first rows** (``WARM_UP``) are held until so many have come, and then judged together: before, nobody can tell
-   a row that is hours ahead from a stream that begins late in the day.
+1. **The first rows** are held until ``WARM_UP_ROWS`` have come, and then judged together: before, a row that is hours
+   ahead cannot be distinguished from a stream that begins late in the day.
 2. A row is **ahead** if its time exceeds the largest time shown by more than the policy's ``reach``. Rows ahead are
-   held: they show no time. When ``CONFIRM`` rows within ``AMONG`` consecutive ones were ahead, time has really moved,
-   and the held ones are judged in order of arrival. A held row that the stream catches up with is judged then. One that
-   ``AMONG`` rows did not confirm is **implausible**. When the stream ends or falls idle, the held ones are believed if
-   they are at least half of the rows since the first of them. A heartbeat has the first rows judged at once.
+   held: they show no time. When ``CONFIRMING_ROWS`` of ``CONFIRM_WITHIN_ROWS`` consecutive rows were ahead, time has
+   really moved, and the held rows are judged in order of arrival. A held row that the stream catches up with is judged
+   then. One that ``CONFIRM_WITHIN_ROWS`` rows did not confirm is **implausible**. When the stream ends or falls idle,
+   the held rows are believed if they are at least half of the rows since the first of them. At a heartbeat the first
+   rows are judged at once.
 3. A row is **late** if its time is below the watermark (``engine.watermark``) when it is judged.
 4. After every ``policy.interval`` judged rows the policy chooses the slack for the next ones.
 
-All of it counts rows and never looks at batches or clocks, so the same rows meet the same fate however they come.
+Every rule counts rows and reads neither batches nor clocks, so the judgement of a row does not depend on the batches.
 
 Ways that look right and are wrong:
 
 - *To divert a row ahead at once*: after a quiet night every stream jumps ahead, and stays there.
 - *To believe it until others contradict*: by then the watermark is hours ahead, and it does not go back.
-- *To count held rows as late*: the slack has no say in them.
+- *To count held rows as late*: no slack would have made them on time.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from eddyline.core.time import BEGINNING
 from eddyline.engine.watermark import Watermark
 from eddyline.streamon.decision import Decision
 
-WARM_UP: Final = 64  # rows that are held before the first one is judged: more are a safer start, and a later one
-AMONG: Final = 16  # rows within which a jump must be confirmed: more hold doubtful rows longer
-CONFIRM: Final = 8  # rows ahead among them that confirm it
-MIDDLE: Final = 0.8  # share of the first rows that the usual distance of times is computed from
-FIRST_REACH: Final = 20  # times this distance: first rows that are farther from the middle one are doubted
+WARM_UP_ROWS: Final = 64  # rows that are held before the first one is judged: more are a safer start, and a later one
+CONFIRM_WITHIN_ROWS: Final = 16  # a jump of time must be confirmed within them: more hold doubtful rows longer
+CONFIRMING_ROWS: Final = 8  # rows ahead among CONFIRM_WITHIN_ROWS that confirm the jump
+USUAL_SHARE: Final = 0.8  # of the first rows; the largest distance of their times from the middle one is the usual one
+FIRST_REACH_FACTOR: Final = 20  # times the usual distance: first rows farther from the middle one are held
 
 ON_TIME, BEHIND, BEFORE, SHUT, IMPLAUSIBLE = 0, 1, 2, 3, 4
 
@@ -76,7 +77,7 @@ class AutoSlack:
 
     def __init__(self, policy: SlackPolicy, watermark: Watermark) -> None:
         self.policy, self.watermark = policy, watermark
-        self.decisions: list[Decision] = []  # since somebody took them
+        self.decisions: list[Decision] = []  # those that the input stream has not yet collected
         self.implausible = 0
         self._warming: list[tuple[int, int]] | None = []  # numbers and times of the first rows; None: it is over
         self._held: list[tuple[int, int, int]] = []  # number, time and position of rows ahead
@@ -110,9 +111,9 @@ class AutoSlack:
         largest instant that was closed by others."""
         at, end = 0, len(time)
         if self._warming is not None:
-            at = min(end, WARM_UP - len(self._warming))
+            at = min(end, WARM_UP_ROWS - len(self._warming))
             self._warming += zip(range(first, first + at), time[:at].tolist(), strict=True)
-            if len(self._warming) == WARM_UP:
+            if len(self._warming) == WARM_UP_ROWS:
                 self._begin(closed)
         while at < end:
             if self._held:  # one at a time until it is settled
@@ -133,7 +134,7 @@ class AutoSlack:
         return self._taken()
 
     def heartbeat(self, time: int, closed: int = BEGINNING) -> Fates:
-        """Somebody promises that the stream has come to this time."""
+        """The source promises that the stream has come to this time."""
         if self._warming:
             self._begin(closed)
         self.watermark.show(time)
@@ -167,9 +168,9 @@ class AutoSlack:
         rows, self._warming = self._warming or [], None
         times = np.sort(np.array([t for _, t in rows], np.int64))
         centre = int(times[(len(times) - 1) // 2])
-        apart = int(np.sort(np.abs(times - centre))[int(MIDDLE * (len(times) - 1))]) + 1
-        self._limit = centre + FIRST_REACH * apart
-        near = times[np.abs(times - centre) <= FIRST_REACH * apart]
+        apart = int(np.sort(np.abs(times - centre))[int(USUAL_SHARE * (len(times) - 1))]) + 1
+        self._limit = centre + FIRST_REACH_FACTOR * apart
+        near = times[np.abs(times - centre) <= FIRST_REACH_FACTOR * apart]
         self.watermark.slack = max(self.watermark.slack, int(near[-1] - near[0]))
         self._judged = -len(rows)  # the first choice is made with all of them
         for number, time in rows:
@@ -178,13 +179,13 @@ class AutoSlack:
 
     def _one(self, time: int, number: int, closed: int) -> None:
         self._position += 1
-        passed = sum(1 for *_, p in self._held if p <= self._position - AMONG)
+        passed = sum(1 for *_, p in self._held if p <= self._position - CONFIRM_WITHIN_ROWS)
         if passed:
             self._refute(passed)
         if time > self._believed():
             self._held.append((number, time, self._position))
-            if len(self._held) == CONFIRM:
-                self._believe(CONFIRM, closed)
+            if len(self._held) == CONFIRMING_ROWS:
+                self._believe(CONFIRMING_ROWS, closed)
             return
         self._take(np.array([time]), np.array([number]), closed)
         self._catch_up(closed)

@@ -1,4 +1,4 @@
-"""Declaring streams, relations, views, functions and queries: what every session does, wherever its queries run."""
+"""Declarations of streams, relations, views, functions and queries: the same in every session, inline and on Spark."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ class Declaring(ABC, Generic[Q]):
         return opened, Schema.from_arrow(opened.schema)
 
     def _ends(self, name: str, opened: Source | None) -> bool:
-        """Whether the rows are there already, so that the clock says nothing about them."""
+        """Whether the rows are there already, so that the clock has nothing to do with them."""
         return opened is not None and opened.finite
 
     def _is_strict(self, options: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""``eddyline run --bundle``: what a run shows of its plans, in files that ``eddyline view`` makes pages of.
+"""``eddyline run --bundle``: samples of the plans of a run, in files from which ``eddyline view`` makes pages.
 
 Samples of the plans are taken as the run goes on, in bounded space: when there are too many, every second one is
 forgotten, and the next ones are taken half as often. So a run of a second and one of a day are replayed with about as
@@ -20,8 +20,8 @@ from eddyline.engine.query import Query
 from eddyline.plan.plan_data import PlanGraph
 from eddyline.plan.print_html import bundle, sample
 
-SAMPLES: Final = 300  # kept of a query: more show shorter moments of a long run, in larger files
-FIRST_APART: Final = 50_000  # microseconds between two samples of a run that has just begun
+KEPT_SAMPLES: Final = 300  # of a query, at least; at twice as many half of them are dropped: more need larger files
+FIRST_INTERVAL: Final = 50_000  # microseconds between two samples at the beginning of a run
 SUFFIX: Final = ".bundle.json"
 
 
@@ -48,7 +48,7 @@ class Recorder:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._recorded: list[_Recorded] = []
-        self._apart, self._last = FIRST_APART, -(1 << 62)
+        self._apart, self._last = FIRST_INTERVAL, -(1 << 62)
 
     def add(self, path: Path, look: Callable[[], tuple[PlanGraph, Mapping[str, Any]]]) -> None:
         self._recorded.append(_Recorded(path, look))
@@ -65,7 +65,7 @@ class Recorder:
         for one in self._recorded:
             plan, seen = one.look()
             one.samples.append(sample(plan, now / 1e6, seen))
-        if self._recorded and len(self._recorded[0].samples) >= 2 * SAMPLES:
+        if self._recorded and len(self._recorded[0].samples) >= 2 * KEPT_SAMPLES:
             self._apart *= 2
             for one in self._recorded:
                 one.samples = one.samples[::2]

@@ -13,10 +13,10 @@ Ways that look right and are wrong:
 
 - *The end of time is NEVER*: then every window would expire at the end of a file. It is the last timestamp.
 - *The end of time of each input*: a stream that ends early must not end the query, and its windows go on expiring.
-- *The largest timestamp less the slack at the end*: at the end of input nothing late can come; slack has no say.
+- *The largest timestamp less the slack at the end*: no late row can come after the end, so no slack is needed.
 - *The largest timestamp of the slowest input*: its own instant is open until a later one is shown.
-- *Skip inputs that were never heard of*: the first element of a slow input would then find its instants closed. Only
-  ``IDLE`` may do that, because somebody declared it.
+- *Skip inputs that have shown no time yet*: the first element of a slow input would find its instants closed. Only
+  ``IDLE`` may do that, because the user declared it.
 - *Frontiers may go back when an idle input wakes*: closed is closed; ``reached`` is kept, and what is behind is late.
 """
 

@@ -1,7 +1,7 @@
-"""What the entities of a session are like now: the rows of SysStream (thesis 2.4).
+"""The present properties of the entities of a session: the rows of SysStream (thesis 2.4).
 
-An entity publishes what it counts anyway; nothing is counted for this page alone. Rates are those since the rows before
-(since the start in the first). What no query asks for (``system_wanted``) is not looked at.
+An entity publishes counters that it keeps anyway; nothing is counted for SysStream alone. A rate is the average since
+the row before (in the first row since the start). Only properties that a query reads (``system_wanted``) are collected.
 """
 
 from __future__ import annotations

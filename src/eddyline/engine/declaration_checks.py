@@ -1,4 +1,4 @@
-"""What a declaration says, checked: names of columns, kinds of time, widths, types."""
+"""Checks of declarations: names of columns, kinds of time, widths, types."""
 
 from __future__ import annotations
 

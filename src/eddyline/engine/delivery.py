@@ -1,7 +1,7 @@
 """Deliveries: the results of queries that ask the same are taken from the graph once, and handed to each of them.
 
-Queries with one delivery read the same operator on the same time line and call its columns alike. So they get the same
-changes at the same moments, and what is made of them (a batch that nobody writes to) is one object for all.
+Queries with one delivery read the same operator on the same time line and have the same names for its columns. So they
+get the same changes at the same moments, and share one result batch, which is never modified.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Where results go must not meet: not two results in one file, no result in a file that the job reads, no report in
-either. All of it is checked before anything runs, on the statements alone; the files need not exist yet.
+"""Checks that no two outputs of a job go to one file: no two results, no result in a file that the job reads, and no
+report in either. The checks read the statements alone, before anything runs; the files need not exist yet.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, 
 from eddyline.plan.traverse import each
 
 DOUBLE: Final = pa.float64()
-GROUPS: Final = 100  # groups that a report shows
+MAX_GROUPS_SHOWN: Final = 100  # groups in a report
 SUMS: Final = ("w", "ww", "wy", "wwy", "wwyy")  # over weights w, ww = w (w − 1), and values y
 
 
@@ -108,7 +108,7 @@ def _terms(w: Expr, y: Expr | None, counted: bool) -> tuple[Expr, ...]:
 
 
 class Answering(Protocol):
-    """As much of a running query as its estimator uses."""
+    """The part of a running query that its estimator uses."""
 
     results: deque[pa.RecordBatch]
 
@@ -136,7 +136,7 @@ class Estimator:
         """For each group (the first hundred) and aggregate the estimate and its interval."""
         self.drain()
         out = []
-        for key, sums in list(self.rows.items())[:GROUPS]:
+        for key, sums in list(self.rows.items())[:MAX_GROUPS_SHOWN]:
             group = dict(zip(self.companion.keys, key, strict=True))
             for e in self.companion.estimated:
                 made = estimate(e.function, sums[e.place : e.place + len(SUMS)])

@@ -14,10 +14,9 @@ from eddyline.engine.task import Task
 class Executor:
     """``tasks`` stand in plan order, producers before consumers. ``most`` is the quantum of tasks without their own.
 
-    A task whose output nobody in ``tasks`` reads writes to queues for the outside (results), which are not counted in
-    ``queued``: as far as the system is concerned, those elements have left.
-    ``bound`` is how many elements a queue holds before its writer
-    waits (None: any number): a run that was begun is finished, so it may hold what one run makes more.
+    A task whose output no task in ``tasks`` reads writes to queues for the outside (results). Their elements have left
+    the system, so ``queued`` does not count them. ``bound`` is how many elements a queue holds before its writer waits
+    (None: any number). A run that has begun is finished, so a queue may exceed ``bound`` by the output of one run.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Executor:
         return done
 
     def _choose(self, ready: Mapping[int, Task]) -> Task:
-        """There is always one: behind the ready task that is furthest downstream nobody could empty a queue."""
+        """There is always one: no ready task could empty the queue behind the ready task furthest downstream."""
         able = list(ready.values())
         if self.bound is not None:
             able = [t for t in able if not self._blocked(t, self.bound)]

@@ -1,4 +1,4 @@
-"""How much state the operators of a query hold, and the most that they ever held."""
+"""The size of the state that the operators of a query hold: now, and at its largest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot keeps of an input stream."""
+"""The state of an input stream in a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eddyline.engine.watermark import Watermark
 
 
 class Saved(Protocol):
-    """As much of an input stream as a snapshot keeps."""
+    """The part of an input stream that a snapshot keeps."""
 
     watermark: Watermark
     behind: int

@@ -32,7 +32,7 @@ from eddyline.kernels import waiting
 from eddyline.plan.print_mermaid import mermaid
 
 SPARK_STATE = "spark"  # the folder in a checkpoint in which Spark keeps what it needs
-SNAPSHOT_EVERY = 10.0  # seconds of work between two snapshots of a checkpointed run
+SECONDS_PER_SNAPSHOT = 10.0  # seconds of work between two snapshots of a checkpointed run
 
 
 def declare_job(
@@ -223,7 +223,7 @@ def _run(
             if progress is not None:
                 _show(progress, session, queries)
             stopped = stop is not None and stop.asked
-            if snapshots is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SNAPSHOT_EVERY):
+            if snapshots is not None and (stopped or (clock.nanoseconds() - saved) / 1e9 > SECONDS_PER_SNAPSHOT):
                 session.save_to(snapshots, {"results": outputs.cut()})
                 saved = clock.nanoseconds()
             if stopped:  # stopping is not the end of the input

@@ -1,8 +1,8 @@
-"""What runs have learned, kept in a file between them: by query, found again by a fingerprint of what it computes.
+"""Learned statistics and plans of earlier runs, kept in a file, by a fingerprint of the query's text and operators.
 
 The file is JSON: ``{"format": 1, "queries": {fingerprint: {"text": …, "rates": {…}, "operators": {name: …}}}}``. What
-other queries learned stays in it. It never changes an answer, so a file that is missing is no mistake; one that is
-damaged is refused in a sentence, because somebody named it.
+other queries learned stays in it. It never changes an answer, so a missing file is no error. A damaged file is refused
+with an error, because the user named it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where results go: a file, a folder, standard output; and spools that make a resumed run write each result once."""
+"""The destinations of results: a file, a folder, standard output; and spools so that a resumed run writes each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eddyline.engine.spools import Spools
 from eddyline.io.sinks import EXTENSIONS, Sink, open_sink
 
 RESULTS = "results"  # the folder in a checkpoint in which they are spooled
-HOLD = 1000  # rows of a table that wait to be laid out together, where no user waits for them
+TABLE_ROWS_HELD = 1000  # that wait to be laid out together as a table, where no user waits for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +84,10 @@ class Outputs:
         if self.out is None and len(self.results) > 1:
             text = io.StringIO()  # several tables on one screen: one after another
             self.texts.append((label, text))
-            return open_sink(None, result.schema, stdout=text, hold=HOLD)
+            return open_sink(None, result.schema, stdout=text, hold=TABLE_ROWS_HELD)
         if self.out is not None and self.folder:
             return open_sink(self.out / f"{label}.parquet", result.schema, stdout=self.stdout)
-        return open_sink(self.out, result.schema, stdout=self.stdout, hold=HOLD if self.finite else 0)
+        return open_sink(self.out, result.schema, stdout=self.stdout, hold=TABLE_ROWS_HELD if self.finite else 0)
 
     def write(self, number: int, batch: pa.RecordBatch) -> None:
         """Results of one query."""

@@ -1,4 +1,4 @@
-"""What waits in front of queries against what a stream may hold: when to block, and which rows to shed."""
+"""Compares the rows that wait in front of queries with the limit of a stream: when to block, and which rows to shed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class OverloadGuard:
         return self.policy.state()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        self.policy.load(state)  # what waited when it was saved has not waited while nobody listened
+        self.policy.load(state)  # rows that waited when it was saved count from now on: no time passed while it was off
 
 
 def with_weights(rows: pa.RecordBatch, weights: Float64s) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""One thread at a time in a session.
+"""Ownership: one thread at a time works in a session.
 
 A session is one structure of windows, indexes and queues: two threads in it at once would leave it half changed. So
 every public method of a session and of its queries takes the session's turn: another thread waits until the one that
@@ -43,8 +43,8 @@ class Turn:
         _turns.add(self)
 
     def __enter__(self) -> None:
-        # As good as always nobody has it: then this is all. A lock that a thread of another process held when this one
-        # was forked is never released here, so a session that cannot be used is found below, too.
+        # Nearly always the lock is free, and nothing else is done. A lock that a thread of another process held when
+        # this one was forked is never released here; ``_wait`` detects such a session, which cannot be used.
         if not self._lock.acquire(blocking=False):
             self._wait()
         self._owner = threading.get_ident()

@@ -31,8 +31,8 @@ from eddyline.plan.sameness import Sameness, depends_on_its_start, shows_ticks
 from eddyline.plan.traverse import each
 from eddyline.synopses.registry import Registry
 
-RUNNING = ("on_error", "priority", "scheduler")  # options that no operator is built by
-WITHOUT_OPTIONS = (Window, Project, StreamScan, RelationScan)  # nodes whose operators read none
+OPTIONS_OF_NO_OPERATOR = ("on_error", "priority", "scheduler")  # options that change no operator
+NODES_WITHOUT_OPTIONS = (Window, Project, StreamScan, RelationScan)  # nodes whose operators read no option
 
 
 class Planning:
@@ -66,7 +66,7 @@ class Planning:
         if not new.shares or diverts(new.query):
             return {new: alone(new.query)}
         fresh = [q for q in running if q.shares and q.fresh and not diverts(q.query)]
-        if not fresh:  # nobody to share with
+        if not fresh:  # no query to share with
             return {new: alone(new.query)}
         numbers = Numbering(new.query.plan)
         whole = numbers.of(new.query.plan)
@@ -113,12 +113,12 @@ def _same(old: Shared | None, new: Shared) -> bool:
 
 
 def _keys(query: RunningQuery, plan: Plan, nodes: Sequence[Node]) -> list[Hashable]:
-    """By node what it answers, for others to find it; None: nobody else may read it.
+    """For each node the key by which other queries find it; None: no other query may read it.
 
     Failing rows are counted by query: where they are put aside, only what cannot fail is read by several.
     """
     same = Sameness(lambda name: query.intakes[name.lower()])
-    options = tuple(sorted((k, repr(v)) for k, v in query.query.options.items() if k not in RUNNING))
+    options = tuple(sorted((k, repr(v)) for k, v in query.query.options.items() if k not in OPTIONS_OF_NO_OPERATOR))
     keys: list[Hashable] = []
     for node in nodes:
         p = node.subplan
@@ -127,7 +127,7 @@ def _keys(query: RunningQuery, plan: Plan, nodes: Sequence[Node]) -> list[Hashab
             continue
         key: tuple[Hashable, ...] = (same.shared_key(p), node.how, query.query.time_kind)
         below = list(each(p))
-        if not all(isinstance(n, WITHOUT_OPTIONS) for n in below):
+        if not all(isinstance(n, NODES_WITHOUT_OPTIONS) for n in below):
             key = (*key, options)
         if depends_on_its_start(below):
             key = (*key, query.line)

@@ -1,4 +1,4 @@
-"""The progress line of long runs: one line that updates itself on a terminal, nothing at all in a pipe.
+"""The progress line of long runs: one line that is drawn again and again on a terminal, and no output in a pipe.
 
 The line is the last one on the screen and belongs to it alone: all other writers to the same terminal write through
 ``above``, which erases the line first. It is drawn again with the next update. Results and progress may come from
@@ -18,9 +18,9 @@ from typing import Any, Final, TextIO, cast
 from eddyline.core.amounts import size
 from eddyline.core.time import Clock, SystemClock
 
-INTERVAL: Final = 200_000_000  # nanoseconds between two updates: five a second read well and cost nothing
-RECENT: Final = 0.3  # weight of the last interval in the shown rate
-NOTE_EVERY: Final = 1.0  # seconds after which a note says again how long it has been standing there
+UPDATE_NANOSECONDS: Final = 200_000_000  # between two updates: five a second read well and cost nothing
+RECENT_WEIGHT: Final = 0.3  # of the last interval in the rate that is shown
+NOTE_SECONDS: Final = 1.0  # between two updates of a note, which shows for how long it has stood there
 ERASE: Final = "\r\x1b[K"
 
 
@@ -57,7 +57,7 @@ class Progress:
         if not self.active:
             return
         now = self._clock.nanoseconds()
-        if self._drawn and self._noted is None and now - self._last < INTERVAL:
+        if self._drawn and self._noted is None and now - self._last < UPDATE_NANOSECONDS:
             return
         self._last = now
         rate_now = self._speed.at(events, now)
@@ -118,7 +118,7 @@ class Progress:
         self._changed, self._noted, self._noted_at = threading.Event(), text, self._clock.nanoseconds()
 
     def _count_seconds(self, text: str, changed: threading.Event) -> None:
-        while not changed.wait(NOTE_EVERY):
+        while not changed.wait(NOTE_SECONDS):
             with self._lock:
                 if not changed.is_set():
                     self._draw(f"{text} … {(self._clock.nanoseconds() - self._noted_at) / 1e9:.0f} s")
@@ -140,8 +140,8 @@ class Progress:
 
 
 class _Speed:
-    """Events a second. They may come in lumps, a micro-batch at a time: what counts is the time from one lump to the
-    next, however often somebody looks in between.
+    """Events a second. They may come in lumps, a micro-batch at a time: the rate is computed from the time between two
+    lumps, however often it is read in between.
 
     >>> speed, second = _Speed(), 1_000_000_000
     >>> [speed.at(events, at * second) for at, events in enumerate((0, 0, 1000, 1000, 1000, 1600))]
@@ -162,7 +162,7 @@ class _Speed:
             gained = events - self._events
             if self._since is not None and now > self._since:
                 recent = gained / ((now - self._since) / 1e9)
-                self._rate = recent if self._rate is None else RECENT * recent + (1 - RECENT) * self._rate
+                self._rate = recent if self._rate is None else RECENT_WEIGHT * recent + (1 - RECENT_WEIGHT) * self._rate
             self._events, self._since, self._gained = events, now, gained
         if self._rate is None or self._since is None:
             return None

@@ -1,4 +1,4 @@
-"""What a user holds of a running query."""
+"""The public object of a running query: its results, plan, report, statistics and side streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class QuerySession(Protocol):
-    """As much of the session as its queries use."""
+    """The part of the session that its queries use."""
 
     clock: Clock
     turn: Turn
@@ -145,7 +145,7 @@ class Query:
 
     @in_turn
     def plan(self, *, decisions: bool = True) -> PlanGraph:
-        """The plan that is running as data, with what it keeps, knows and decided so far (the last only if asked)."""
+        """The running plan as data, with state, statistics and, if ``decisions``, the decisions so far."""
         return plan_of(self.running, self.name, decisions=decisions)
 
     @in_turn

@@ -111,7 +111,7 @@ def _node(
     what = operator.describe()
     rows, bytes, spilled = int(mine.get("rows", 0)), int(mine.get("bytes", 0)), mine.get("spilled", (0, 0))
     kept = KeptState(what, rows, bytes, operator.bounds(), *spilled) if what else None
-    knows = operator.statistics()
+    statistics = operator.statistics()
     return PlanNode(
         id,
         node.name.rpartition(" ")[0],
@@ -120,9 +120,9 @@ def _node(
         kept,
         tuple(_properties(operator, kind)),
         {k: mine[k] for k in ("elements_in", "elements_out", "seconds") if k in mine},
-        knows.get("policy") or knows.get("ordering"),
+        statistics.get("policy") or statistics.get("ordering"),
         tuple(operator.adapts()),
-        {k: v for k, v in knows.items() if k != "history"},
+        {k: v for k, v in statistics.items() if k != "history"},
         {} if node.chosen is None else node.chosen.shown(),
         readers,
     )

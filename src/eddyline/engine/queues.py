@@ -5,7 +5,7 @@ times ≤ frontier have been pushed. Progress without changes is pushed too, bec
 leaves a window at an instant at which nothing arrives).
 
 Every batch carries a *ticket*: the number of the arrival that it goes back to. An operator hands the oldest ticket
-that it consumed on to its output, so that a scheduler can tell which work has been in the system longest, also where
+that it consumed on to its output, so that a scheduler can find the work that has been in the system longest, also where
 queries live in different times.
 """
 
@@ -167,8 +167,8 @@ class Queue:
 
 
 def _in_one(parts: Sequence[Delta]) -> Delta:
-    """Batches one after another. Some may have columns that nobody reads any more: a query that read them was removed,
-    or is not there after a restart. The batches that came later lack them, and what is common to all is enough."""
+    """Batches one after another. Some may have columns without a reader: the query that read them was removed, or is
+    missing after a restart. Later batches lack these columns, so the columns that all batches have are enough."""
     if len(parts) == 1:
         return parts[0]
     names = parts[0].columns.keys()

@@ -29,7 +29,7 @@ from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.reorder import Chunk, joined
 from eddyline.engine.side_output import KEEP, Diverted, SideOutput
 
-SLACK_ROWS = 1024  # dead rows kept before the store is compacted
+DEAD_ROWS_BEFORE_COMPACTION = 1024  # the store is compacted when more are dead, and more than are alive
 SIGNS: Mapping[Any, int] = {1: 1, -1: -1, "+": 1, "-": -1, "1": 1, "-1": -1}
 _NAN: Any = ("NaN",)  # equal to itself, unlike the value
 
@@ -133,7 +133,7 @@ class RelationChanges:
         if failures:
             self._divert(chunk, failures)
         changed = self._store.take(np.array(rows, np.int64)).rows
-        if self._store.size - self._count > max(SLACK_ROWS, self._count):
+        if self._store.size - self._count > max(DEAD_ROWS_BEFORE_COMPACTION, self._count):
             self._compact()
         return Chunk(chunk.time[np.array(origin, np.int64)], changed, 0, None, np.array(weight, np.int64))
 

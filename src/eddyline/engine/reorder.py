@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Bools, Int64s
 
-MOST_RUNS = 32
+MAX_RUNS = 32  # runs of held elements; with more of them the last ones are merged
 
 
 @dataclass(slots=True)
@@ -159,7 +159,7 @@ class ReorderBuffer:
             runs[-1].append(chunk)
             return
         runs.append(deque((chunk,)))
-        if len(runs) > MOST_RUNS:
+        if len(runs) > MAX_RUNS:
             self._merge_last()
 
     def _merge_last(self) -> None:

@@ -1,8 +1,8 @@
 """The line of the row that an expression failed for, found in the file that the row came from.
 
-Time and values decide. A row at the very instant of the failure is the one (another with the same values and time would
-have failed as well). Where no row is at that instant, since a join or a sliding window answers later, the values must
-stand in one row only: a place that might be another row's is not told.
+Time and values identify the row. A row with these values at the instant of the failure is the one (another with the
+same values and time would have failed as well). Where no row is at that instant, since a join or a sliding window
+answers later, exactly one row must have the values; otherwise no place is reported.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def place_of(
 def place_among(
     source: Source, stamp: str | None, values: Mapping[str, Any], time: int, before: int, most: int = ROWS_SEARCHED
 ) -> str | None:
-    """The place of the row at an instant that has these values when ``before`` rows of that instant have them before.
-    Where another number of rows has them than these, one was left out, and the place is not told."""
+    """The place of the row with these values at an instant, where ``before`` earlier rows of that instant have the same
+    values. If the source has more or fewer such rows, one was left out, and there is no answer."""
     try:
         spelled = {n.lower(): n for n in source.schema.names}
         if stamp is None or stamp.lower() not in spelled:

@@ -1,9 +1,9 @@
-"""Rows that the answer lacks, and how their owner learns of it: once, in time to do something, and with the remedy.
+"""Warnings about rows that are missing from the answer: each is given once, during the run, and names the remedy.
 
-Late and invalid rows are counted exactly and can be read (``late(q)``, ``invalid(q)``), but nobody looks for what he
-does not know of. So the command line writes a note, and a session in Python gives a warning of a category of its own
-(``LateRowsWarning``, ``InvalidRowsWarning``): those can be silenced, counted or made errors like any other. A stream
-most of whose rows are late has the wrong column of time, more often than not; that is said while it runs.
+Late and invalid rows are counted exactly and can be read (``late(q)``, ``invalid(q)``), but users do not look for rows
+that they do not expect. So the command line writes a note, and a session in Python gives a warning of a category of its
+own (``LateRowsWarning``, ``InvalidRowsWarning``), which can be silenced, counted or made an error like any other. If
+most rows of a stream are late, its column of time is probably wrong; a warning says so while the query runs.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def outside() -> int:
 
 
 def warn_of_missed(query: str, streams: Sequence[str]) -> None:
-    """Tell that a new query reads sources that are at their end."""
+    """Warn that a new query reads sources that are at their end."""
     if streams:
         text = (
             f"{query} sees no rows of {', '.join(streams)}: what it reads was read to its end before. Register all "

@@ -1,4 +1,4 @@
-"""The graph of a session with the planning of its queries: they start and stop, are built anew, saved and loaded."""
+"""The graph of a session and the planning of its queries: queries are started, stopped, rebuilt, saved and loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from eddyline.synopses.registry import Registry
 # The default schedulers. Without a budget every step ends with empty queues under any scheduler. With one, chain keeps
 # less than half of FIFO's elements in queues on a bursty stream, and results come 2 % later
 # (``experiments.scheduling.bursts``).
-NOTHING_WAITS, ELEMENTS_WAIT = "fifo", "chain"
+DEFAULT_SCHEDULER, DEFAULT_SCHEDULER_WITH_BUDGET = "fifo", "chain"
 
 Find = Callable[[str, Mapping[str, Any]], InputStream]  # an input by its name and the options of the query
 Rebuilt = Callable[[RunningQuery, bool], None]  # operators are new; with True the query has seen nothing yet
@@ -45,7 +45,7 @@ class RunningGraph(OperatorGraph):
         spill: str | None = None,
     ) -> None:
         super().__init__(clock, Registry(sharing, spill))
-        self.scheduler = scheduler or NOTHING_WAITS
+        self.scheduler = scheduler or DEFAULT_SCHEDULER
         self._chosen = scheduler is not None  # by a user, and not by default
         self._planning = Planning(catalog, self.registry, load, clock)
         self._want = want
@@ -64,9 +64,9 @@ class RunningGraph(OperatorGraph):
         self.scheduler = policy
 
     def limit(self, budget: Budget) -> None:
-        """Give each step a budget. Where nobody has chosen a scheduler, the default is that for queues that fill."""
+        """Give each step a budget. Unless the user has chosen a scheduler, the default for bounded steps is used."""
         self.budget = budget
-        default = NOTHING_WAITS if budget is None else ELEMENTS_WAIT
+        default = DEFAULT_SCHEDULER if budget is None else DEFAULT_SCHEDULER_WITH_BUDGET
         if not self._chosen and self.scheduler != default:
             self._schedule(default)
 

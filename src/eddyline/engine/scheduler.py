@@ -34,7 +34,7 @@ PERIOD = Parameter(
     whole=True,
 )
 DRIFT = Parameter("drift", 0, 1000, "relative change of a statistic that calls for new priorities: larger is steadier")
-UNKNOWN = math.inf  # an operator that was never measured runs first, so that it is
+UNMEASURED = math.inf  # the rate of an operator without measurements: it runs first, and is measured
 
 
 class Scheduler(Protocol):
@@ -189,10 +189,10 @@ class Chain(Prioritised):
     def _best_block(self, first: Task, following: Mapping[Task, Sequence[Task]]) -> tuple[list[Task], float]:
         path, best, best_rate = [first], 1, _rate([first])
         # What was never measured has no rate to be weighed against others: it stands alone, and runs first.
-        while best_rate < UNKNOWN and len(following[path[-1]]) == 1:
+        while best_rate < UNMEASURED and len(following[path[-1]]) == 1:
             path.append(following[path[-1]][0])
             rate = _rate(path)
-            if rate == UNKNOWN:
+            if rate == UNMEASURED:
                 break
             if rate >= best_rate:  # of equal blocks the longer one: it leaves less in between
                 best, best_rate = len(path), rate
@@ -215,7 +215,7 @@ def _rate(block: Sequence[Task]) -> float:
     for t in block:
         e = t.statistics.estimate
         if e is None:
-            return UNKNOWN
+            return UNMEASURED
         time += size * e.cost
         size *= e.selectivity
     return (1.0 - size) / time

@@ -1,4 +1,4 @@
-"""The parts of a session and of a query that the modules use which describe, steer and remember them."""
+"""Protocols: the parts of a session and of a query that other modules use to describe, steer and save them."""
 
 from __future__ import annotations
 

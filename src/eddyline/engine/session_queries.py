@@ -1,4 +1,4 @@
-"""Queries that come and go in a session, and the inputs that they read."""
+"""Registering and removing the queries of a session, and the inputs that they read."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ class Registering(Scheduled, Declaring[Query]):
 
     @property
     def registered(self) -> list[Query]:
-        """The queries that somebody asked for: not those that run beside one for its report."""
+        """The queries that the user registered, without the companions that run for their reports."""
         beside = {id(q.companion) for q in self.queries if q.companion is not None}
         return [q for q in self.queries if id(q) not in beside]
 

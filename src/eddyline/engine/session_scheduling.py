@@ -1,4 +1,4 @@
-"""What a session lets its user say about scheduling; ``scheduler`` has the policies, ``executor`` runs them."""
+"""The scheduling options of a session; ``scheduler`` has the policies, ``executor`` runs the operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Saving a session and going on from where it was saved."""
+"""Saving a session, and restoring it from a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user changes of a session while it runs."""
+"""The methods of a session by which a user changes running queries and streams."""
 
 from __future__ import annotations
 

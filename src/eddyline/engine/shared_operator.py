@@ -1,4 +1,4 @@
-"""An operator of the graph: its task, its readers, and what it holds."""
+"""An operator of the graph: its task, the queries that read it, and its state."""
 
 from __future__ import annotations
 

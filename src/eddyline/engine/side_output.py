@@ -1,7 +1,7 @@
-"""Side outputs: what an input stream turned away, counted exactly and kept in part.
+"""Side outputs: the rows that an input stream turned away, all of them counted, the last of them kept.
 
-Late and invalid rows leave the main path but never silently: ``count`` is exact for ever, the last ``keep`` rows can
-be read with their reasons, and subscribers (the streams ``late(q)`` and ``invalid(q)``) get every row as it happens.
+Late and invalid rows leave the main path but are never lost silently: ``count`` is always exact, the last ``keep`` rows
+can be read with their reasons, and subscribers (the streams ``late(q)`` and ``invalid(q)``) get every row at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``late(q)`` and ``invalid(q)``: what the inputs of a query turned away, as a stream that other queries read.
+"""``late(q)`` and ``invalid(q)``: the rows that the inputs of a query turned away, as a stream for other queries.
 
 Schema: the name of the stream (or of the query, where an expression failed), the reason, and the row: its text as it
 stood in the input, or JSON. An element's time is the time that its stream had reached when the row came, never the
@@ -53,7 +53,7 @@ class SideStream:
         self.stream.accept(pa.RecordBatch.from_pydict(columns))
 
     def leave(self) -> None:
-        """Nobody reads this one any more."""
+        """End the subscriptions: no query reads this side stream any more."""
         for output in self.followed:
             output.subscribers.remove(self.take)
 

@@ -121,7 +121,7 @@ class Spools:
         lines = self._read() if mark is not None else []
         count = 0 if mark is None else int(mark["segments"])
         if mark is not None and count and (len(lines) < count or lines[count - 1].chain != mark["chain"]):
-            raise self._damage(f"{JOURNAL} is not what the snapshot knows")
+            raise self._damage(f"{JOURNAL} does not match the snapshot")
         self._settle(lines[:count])
 
     def keep_first(self, count: int) -> None:

@@ -15,7 +15,7 @@ from eddyline.engine.reorder import Chunk, joined
 
 
 class Readable(Protocol):
-    """As much of an input stream as its readers use."""
+    """The part of an input stream that its readers use."""
 
     @property
     def definition(self) -> Definition: ...

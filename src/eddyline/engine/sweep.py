@@ -37,8 +37,10 @@ from eddyline.plan.logical import ModelQuery, StreamScan
 from eddyline.plan.models import CLOSED
 
 PLACE: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`|(?<![:\w]):([A-Za-z_]\w*)")
-STANDS_FOR: Final = 7.0123456789e-101  # a constant that nobody writes: the first parameter; the next ones lie beside it
-ROWS_AT_ONCE: Final = 4_000_000  # of results before they are handed over: larger saves little and holds more
+FIRST_STAND_IN: Final = (
+    7.0123456789e-101  # a constant that no query contains, for the first parameter; others are near it
+)
+RESULT_ROWS_AT_ONCE: Final = 4_000_000  # that are computed before they are handed over: more take more memory
 _CODES: Final = {"lt": LT, "le": LE, "ge": GE, "gt": GT}
 _TURNED: Final = {LT: GT, LE: GE, GE: LE, GT: LT}
 _CLOSEDNESS: Final = pa.array(["()", "[)", "(]", "[]"])
@@ -123,7 +125,7 @@ def _planned(
     text: str, values: Mapping[str, Float64s], session: Session
 ) -> Iterator[tuple[dict[str, Float64s], _Plan]]:
     """The rows of the parameters with the plan that runs them: one for all, or one for each."""
-    stand = {name: STANDS_FOR * (1 + i / 1024) for i, name in enumerate(values)}
+    stand = {name: FIRST_STAND_IN * (1 + i / 1024) for i, name in enumerate(values)}
     try:
         query = _bound(_written(text, stand), session)
     except CqlError:
@@ -295,10 +297,10 @@ class _Swept:
         if name is None or not columns_of(a) & pieces.values.keys():
             return None
         one = evaluate(a, pieces)
-        many = len(pieces)
+        piece_count = len(pieces)
         if items is not None:
             pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
-        if len(pieces) != many:  # a map that cuts pieces, as abs() does
+        if len(pieces) != piece_count:  # a map that cuts pieces, as abs() does
             return None
         if not one.plain or one.c.shape[1] > 2 or any(not v.plain or v.c.shape[1] > 2 for v in pieces.values.values()):
             return None
@@ -317,10 +319,10 @@ class _Swept:
         on_ticks = self.query.kind is TimeKind.TIMESTAMP
         columns = {n: self._shown(c) for n, c in pieces.columns.items()}
         arrays = for_kernel(line, pieces.base, pieces.low, pieces.high, pieces.closed)
-        many = len(rows[name])
-        step = max(1, ROWS_AT_ONCE // max(1, len(pieces)))
+        row_count = len(rows[name])
+        step = max(1, RESULT_ROWS_AT_ONCE // max(1, len(pieces)))
         dropped = np.zeros(1, np.int64)
-        for start in range(0, many, step):
+        for start in range(0, row_count, step):
             constants = np.ascontiguousarray(rows[name][start : start + step])
             room = len(constants) * len(pieces) + 2
             row, low, high = np.empty(room, np.int64), np.empty(room), np.empty(room)

@@ -1,4 +1,4 @@
-"""What a query asks of SysStream: only that is collected.
+"""The rows of SysStream that a query can use: only these are collected.
 
 Conjuncts right above the scan that compare a column with texts say which values can matter. Everything else, such as a
 filter above a window that counts rows, is left to the query, and all values are collected for it.

@@ -28,14 +28,14 @@ from eddyline.streamon.log import Follower
 from eddyline.streamon.wording import brief
 
 Collect = Callable[[DescribedSession, Sequence[WantedRows], int], Iterable[Row]]
-EVERY: Final = 1_000_000  # microseconds between two rows about the same, unless the query says otherwise
+DEFAULT_INTERVAL: Final = 1_000_000  # microseconds between two rows of one property, unless the query sets it
 
 
 def interval_of(options: Mapping[str, Any], plan: Plan | None = None) -> int:
     """Microseconds between two collections, or a sentence."""
     given = options.get("every")
     if given is None:
-        return EVERY
+        return DEFAULT_INTERVAL
     if plan is not None and SYS_STREAM.lower() not in {s.lower() for s in streams_of(plan)}:
         raise JobError("the option 'every' says how often SysStream is read, and this query does not read it.")
     every = duration(given, TimeKind.TIMESTAMP, "the option 'every'")
@@ -108,7 +108,7 @@ class SystemStreams:
             self._follow(query)
 
     def dropped(self, query: DescribedQuery) -> None:
-        """What nobody reads any more is no longer collected."""
+        """End the collection of properties that no query reads any more."""
         for readers in self._wanted.values():
             readers.pop(id(query), None)
         self._wanted = {every: readers for every, readers in self._wanted.items() if readers}
@@ -165,5 +165,16 @@ def decision_rows(query: str, records: Iterable[Decision]) -> Iterable[tuple[Any
     """Records as rows of Decisions, without their timestamps."""
     for d in records:
         texts = [None if value is None else brief(value) for value in (d.before, d.after)]
-        told = (d.reason, d.expected_gain, d.applied, d.time, d.shard)
-        yield (query, d.sequence, d.operator, d.kind, d.by, *texts, *told)
+        yield (
+            query,
+            d.sequence,
+            d.operator,
+            d.kind,
+            d.by,
+            *texts,
+            d.reason,
+            d.expected_gain,
+            d.applied,
+            d.time,
+            d.shard,
+        )

@@ -1,4 +1,4 @@
-"""Time lines: queries over the same inputs from the same elements close the same instants and start at the same one.
+"""Time lines: queries that read the same inputs from the same elements on close the same instants.
 
 An operator that several time lines read works for the one that is furthest; those behind find what it made in the
 queues before their own operators. What comes behind the end of a query's time (another one, over more inputs, goes on)

@@ -1,8 +1,8 @@
-"""The watermark of one stream: what comes now with a smaller time is late.
+"""The watermark of one stream: a row that comes with a smaller time is late.
 
 ``bound`` = the largest over the past of (largest time shown − slack at that time). With a slack that never changes
-this is shown − slack. A slack that grows does not take it back: instants below it are closed, and results of theirs
-may be out. So a growing slack acts only when later times are shown, a shrinking one at once.
+this is shown − slack. A larger slack does not lower it: instants below it are closed, and their results may have been
+delivered. So a larger slack takes effect only when later times are shown, a smaller one at once.
 """
 
 from __future__ import annotations

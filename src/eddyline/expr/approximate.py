@@ -1,4 +1,4 @@
-"""Aggregates with a declared error: what their parameters mean.
+"""Aggregates with a declared error: their parameters.
 
 Both are functions of the bag alone, so no answer depends on batches, plans or shards, and rows that leave can be taken
 out again. That is why they are not sketches that draw random numbers (KLL, REQ) or depend on the order (HyperLogLog
@@ -27,7 +27,7 @@ def hashes_kept(error: float) -> int:
 
 
 def mantissa_bits(error: float) -> int:
-    """How many bits of a double's mantissa tell buckets apart, so that the middle of a bucket is nowhere further than
+    """How many bits of a double's mantissa number the buckets, so that the middle of a bucket is nowhere further than
     the relative error from its values.
 
     >>> mantissa_bits(0.01), mantissa_bits(0.25)

@@ -1,8 +1,8 @@
 """Errors that were noted when a row came, and count only where the value that failed is read.
 
-What is computed once for a row and used later, or lazily, travels as two columns: the value, and a *note*, the text of
-the error where there is no value. ``noted(value, note)`` reads the value as if it were computed at that place: it fails
-for the rows that have a note, and where it is not looked at nothing has failed.
+A value that is computed once for a row and used later, or lazily, is kept in two columns: the value, and a *note*, the
+text of the error where there is no value. ``noted(value, note)`` reads the value as if it were computed at that place:
+it fails for the rows that have a note; a row whose value is not read does not fail.
 """
 
 from __future__ import annotations

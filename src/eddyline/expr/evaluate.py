@@ -1,11 +1,12 @@
 """Vectorised evaluation: an expression becomes a tree of closures over Arrow kernels, once; each batch only calls them.
 
-Errors belong to rows. A kernel that raises is asked again for the rows (``expr.failures``), the failing ones become
-NULL and are noted in the frame; the innermost, leftmost error of a row is the one that counts. Operands are never
-computed twice, so a user's row function is called at most once for each row.
+Errors belong to rows. A kernel that raises is called again to find the rows (``expr.failures``): the failing ones
+become NULL and are noted in the frame; the innermost, leftmost error of a row is the one that counts. Operands are
+never computed twice, so a user's row function is called at most once for each row.
 
-Laziness is by row: what a CASE, IF, COALESCE, AND or OR would not look at cannot fail. Operands that cannot fail are
-computed for all rows, since that is cheaper than choosing rows; the others only for the rows that need them.
+Laziness is by row: an operand that a CASE, IF, COALESCE, AND or OR would not read for a row cannot fail there. Operands
+that cannot fail are computed for all rows, since that is cheaper than choosing rows; others only for the rows that need
+them.
 """
 
 from __future__ import annotations

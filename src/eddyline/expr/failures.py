@@ -1,7 +1,7 @@
-"""What happens when a row makes a vectorised call fail: find the rows, keep the rest.
+"""Recovery when rows make a vectorised call fail: find the failing rows, keep the results of the rest.
 
-A kernel that knows its failing rows raises ``Failure`` with their mask. Any other exception is bisected: the call is
-repeated on halves until the failing rows stand alone. Parts that succeed are not computed again.
+A kernel that can identify its failing rows raises ``Failure`` with their mask. Any other exception is bisected: the
+call is repeated on halves until the failing rows stand alone. Parts that succeed are not computed again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def recover(
     error: BaseException,
     record: Callable[[int, str], None],
 ) -> pa.Array:
-    """The result of a call that raised: NULL in the failing rows, each of which is recorded with its reason.
+    """The result of a call that raised: NULL in the failing rows; each of them is recorded with its reason.
 
     >>> import pyarrow.compute as pc
     >>> args = [pa.array([6, 1, 8]), pa.array([3, 0, 2])]

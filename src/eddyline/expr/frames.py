@@ -1,4 +1,4 @@
-"""What compiled expressions are made of: frames, which are batches under evaluation, and parts, which run on them."""
+"""The parts of compiled expressions: frames, which are batches under evaluation, and nodes, which run on them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Node = Callable[["Frame"], Value]
 
 
 class Retry(Exception):
-    """A kernel failed somewhere in a frame of which not all rows are wanted: take the wanted rows out and try again."""
+    """A kernel failed in a frame with rows that are not wanted: take the wanted rows out and try again."""
 
 
 class Frame:
     """A batch under evaluation: its columns, and the first error of each row that has one.
 
-    With ``wanted`` only these rows count: the values of the others are arbitrary and their errors nobody's.
+    With ``wanted`` only these rows count: the values of the others are arbitrary and their errors are ignored.
     """
 
     __slots__ = ("columns", "errors", "length", "wanted")

@@ -1,4 +1,4 @@
-"""Which function a name and its argument types mean: the binder's half of the built-in functions.
+"""Resolves a function by its name and argument types: the binder's half of the built-in functions.
 
 ``resolve`` gives the canonical name, the types to which the arguments are cast, the result type and whether a row can
 make the call fail. Argument order is never changed, so that canonical functions read as they are written. What the
@@ -111,7 +111,7 @@ def resolve(name: str, types: Sequence[pa.DataType]) -> Resolution:
 
 
 def function_names() -> list[str]:
-    """All names that ``resolve`` knows, canonical or not."""
+    """All names that ``resolve`` accepts, canonical or not."""
     return sorted([*RULES, *ALIASES])
 
 

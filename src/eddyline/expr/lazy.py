@@ -1,4 +1,4 @@
-"""The forms that do not look at all their operands: AND, OR, CASE, COALESCE.
+"""The lazy forms, which do not read all their operands: AND, OR, CASE, COALESCE.
 
 Operands that cannot fail and are cheap are computed for all rows; the others only for the rows that need them.
 """

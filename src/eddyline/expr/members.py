@@ -1,7 +1,7 @@
-"""What a conjunct of a conjunction is: an expression, or anything else that answers for rows.
+"""The protocol of a conjunct: an expression, or any other object that judges rows.
 
-An expression is a function of the tuple. A membership in a window or a relation is not, but it is asked in the same
-way: about some rows, with only its own columns of them. Those who order conjuncts need not know the difference.
+An expression is a function of the tuple. A membership in a window or a relation is not, but it is evaluated in the same
+way: for some rows, with only the columns that it reads. Code that orders conjuncts treats both alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INSTANT: Final = "_instant"  # the column with the instant at which a row is jud
 
 
 class Evaluable(Protocol):
-    """As much of a compiled expression as its evaluation in a conjunction needs."""
+    """The part of a compiled expression that its evaluation in a conjunction uses."""
 
     @property
     def columns(self) -> frozenset[str]: ...

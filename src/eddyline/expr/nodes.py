@@ -119,8 +119,8 @@ def columns_of(e: Expr) -> frozenset[str]:
 
 
 def substitute(e: Expr, by: dict[str, Expr]) -> Expr:
-    """Replace columns by expressions, which take the columns' places in the text: casts that the binder put around
-    a column are still told from those that were written."""
+    """Replace columns by expressions, which take the columns' places in the text: so casts that the binder put around
+    a column are still distinguished from those that were written."""
     match e:
         case Column(name=name):
             return replace(by[name], span=e.span) if name in by else e

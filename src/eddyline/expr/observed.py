@@ -1,10 +1,10 @@
-"""A conjunction asked in a given order, with what it took: rows in and out of each conjunct, its time, and drop bits.
+"""A conjunction evaluated in a given order, with statistics: rows in and out of each conjunct, its time, and drop bits.
 
-The law is that of ``predicates``; so is the answer. Two things are added. *Counting*: which conjunct was asked about
-how many rows that were still alive, how many of these it let live, how long it took. *Profiling*: of a few rows that
-are dropped, some of the conjuncts behind are asked all the same, in the same vectorised call as the others, so that no
-conjunct is asked twice about a row. What they say about such a row is noted as bits and changes nothing: the row is
-gone, and so are its errors.
+The semantics are those of ``predicates``, and so is the answer. Two things are added. *Counting*: for each conjunct the
+rows that were still alive, those of them that it passed, and its time. *Profiling*: for a few rows that are dropped,
+some of the later conjuncts are evaluated all the same, in the same vectorised call as the other rows, so that no
+conjunct is evaluated twice for a row. Their results for such a row are noted as bits and change nothing: the row is
+dropped, and its errors are forgotten.
 
 Rows are held as a selection vector, the increasing numbers of those alive, and a conjunct gets only its own columns of
 only these rows. A cheap conjunct that cannot fail is computed for the whole batch as long as many are alive, because
@@ -26,7 +26,7 @@ from eddyline.expr.members import Evaluable
 
 _MAX_SHARE_TO_CHOOSE_ROWS = 0.1  # up to which even a cheap conjunct is faster on chosen rows
 _INT64 = pa.int64()
-NOBODY: Int64s = np.empty(0, np.int64)
+NO_ROWS: Int64s = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ def observe(
     order: Sequence[int],
     clock: Clock,
     alive: Int64s | None = None,
-    profile: Int64s = NOBODY,
+    profile: Int64s = NO_ROWS,
     reach: Bools | None = None,
 ) -> Observation:
     """Ask the conjuncts in ``order`` about the rows of a batch that are ``alive`` (increasing; None: all).
 
-    ``profile`` are those of them (increasing) whose bits are wanted; ``reach[i, j]`` tells whether such a row, dropped
+    ``profile`` are those of them (increasing) whose bits are wanted; ``reach[i, j]`` is whether such a row, dropped
     by the conjunct at position i, is still shown to the one at position j.
 
     >>> from eddyline.core.time import SystemClock
@@ -78,7 +78,7 @@ def observe(
     count = length if alive is None else len(alive)
     failures: dict[int, dict[int, DataError]] = {}
     for position, f in enumerate(order):
-        extra = NOBODY if profiler is None else profiler.extra(position)
+        extra = NO_ROWS if profiler is None else profiler.extra(position)
         asked = count + len(extra)
         if not asked:
             if profiler is None:

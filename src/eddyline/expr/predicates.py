@@ -1,4 +1,4 @@
-"""Conjunctions over batches: which rows survive, whatever the order in which the conjuncts are tried.
+"""Conjunctions over batches: which rows pass, whatever the order in which the conjuncts are evaluated.
 
 The law (one error rule, so that reordering is invisible): each conjunct is asked at most once for a row, and only while
 the row is alive. FALSE or NULL drops the row and forgets its errors. A conjunct that fails leaves the row alive for the

@@ -77,7 +77,7 @@ def _arity(name: str, types: Types, least: int, most: int | None = None) -> None
 
 
 def _fixed(*wanted: pa.DataType, returns: pa.DataType, optional: int = 0, can_fail: bool = False) -> Rule:
-    """A function with fixed argument types, the last ``optional`` of which may be left out."""
+    """A function with fixed argument types; the last ``optional`` arguments may be left out."""
 
     def rule(name: str, types: Types) -> Resolution:
         _arity(name, types, len(wanted) - optional, len(wanted))

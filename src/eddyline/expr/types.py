@@ -2,8 +2,7 @@
 
 The set is small on purpose: boolean, tinyint … bigint, float, double, decimal, string, binary, date, timestamp in
 microseconds (UTC), interval (a duration in microseconds), lists of these, which only some functions read, and the type
-of a bare ``NULL``. Coercions are those of
-Spark 4 in ANSI mode.
+of a bare ``NULL``. Coercions are those of Spark 4 in ANSI mode.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ NULL: Final = pa.null()
 # The years 1 to 9999, which is also what Python, and so every user's function, can hold.
 TIMESTAMP_RANGE: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 DATE_RANGE: Final = (-719_162, 2_932_896)
-LONGEST_TEXT: Final = 1 << 26  # characters that repeat, lpad and rpad may make: beyond, it is a mistake and no text
+LONGEST_TEXT: Final = 1 << 26  # characters that repeat, lpad and rpad may make: a longer result is a mistake
 
 _NAMES: Final[dict[str, pa.DataType]] = {
     "boolean": BOOLEAN,

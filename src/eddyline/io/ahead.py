@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-PATIENCE: Final = 0.1  # seconds between two looks at the stop flag while the queue is full
+SECONDS_BETWEEN_LOOKS: Final = 0.1  # at the stop flag, while the queue is full
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     def put(item: T | _Failure | type[_End]) -> bool:
         while not stopped.is_set():
             try:
-                waiting.put(item, timeout=PATIENCE)
+                waiting.put(item, timeout=SECONDS_BETWEEN_LOOKS)
                 return True
             except queue.Full:
                 continue
@@ -73,4 +73,4 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
             yield item  # type: ignore[misc]
     finally:
         stopped.set()
-        thread.join(timeout=2 * PATIENCE)
+        thread.join(timeout=2 * SECONDS_BETWEEN_LOOKS)

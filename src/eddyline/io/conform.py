@@ -14,7 +14,7 @@ from eddyline.expr.types import normalise, type_name
 from eddyline.io.nested import flat_schema
 from eddyline.io.source import InvalidRow, SourceBatch
 
-LEAF = 4  # below this many values a failing cast is tried value by value
+VALUES_TRIED_SINGLY = 4  # a failing cast of so few values is repeated value by value, one of more values by halves
 
 
 def engine_schema(schema: pa.Schema, place: str) -> pa.Schema:
@@ -140,6 +140,6 @@ def _bisect(array: pa.Array, wanted: pa.DataType, offset: int, pieces: list[pa.A
             pieces.append(pa.nulls(1, wanted))
             failed.append(offset)
             return
-    step = 1 if len(array) <= LEAF else (len(array) + 1) // 2
+    step = 1 if len(array) <= VALUES_TRIED_SINGLY else (len(array) + 1) // 2
     for start in range(0, len(array), step):
         _bisect(array.slice(start, step), wanted, offset + start, pieces, failed)

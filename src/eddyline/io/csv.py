@@ -25,11 +25,11 @@ from eddyline.io.ahead import ahead
 from eddyline.io.conform import cast, declared_columns, engine_schema, fit
 from eddyline.io.infer import infer, parse_type_for
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
-from eddyline.io.text import BLOCK, Block, Int64s, blocks, open_text, reader, record_ends
+from eddyline.io.text import BLOCK_BYTES, Block, Int64s, blocks, open_text, reader, record_ends
 from eddyline.io.text_files import TextFiles
 
 LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
-SAMPLE: Final = 1 << 18  # bytes
+SAMPLE_BYTES: Final = 1 << 18  # read at the start of a file to find its types
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class CsvSource(TextFiles):
         schema: pa.Schema | None = None,
         *,
         dialect: Dialect | None = None,
-        sample: int = SAMPLE,
+        sample: int = SAMPLE_BYTES,
         read_ahead: int = 2,
     ) -> None:
         super().__init__(paths, read_ahead)
@@ -112,7 +112,7 @@ class CsvStream:
     def __init__(
         self, stream: BinaryIO, name: str, schema: pa.Schema | None = None, dialect: Dialect | None = None
     ) -> None:
-        self._name, self._parser = name, CsvParser(dialect or Dialect(), schema, SAMPLE)
+        self._name, self._parser = name, CsvParser(dialect or Dialect(), schema, SAMPLE_BYTES)
         read = reader(stream, name, live=True)
         seen: list[bytes] = []
 
@@ -135,7 +135,7 @@ class CsvStream:
 
 
 class CsvParser:
-    """Turns bytes into batches; knows nothing about where the bytes come from."""
+    """Turns bytes into batches, whatever file or pipe the bytes come from."""
 
     def __init__(self, dialect: Dialect, declared: pa.Schema | None, sample: int) -> None:
         self.dialect, self._declared, self._sample = dialect, declared, sample
@@ -232,7 +232,7 @@ class CsvParser:
         declared_columns(self.schema, names, place)
         return Layout(tuple(names), {n: t for n, t in self._types.items() if n in self.schema.names})
 
-    def _blocks(self, read: Callable[[int], bytes], size: int = BLOCK, line: int = 1) -> Iterator[Block]:
+    def _blocks(self, read: Callable[[int], bytes], size: int = BLOCK_BYTES, line: int = 1) -> Iterator[Block]:
         quote, delimiter = self.dialect.quote_bytes, self.dialect.delimiter.encode()
         yield from blocks(read, quote=quote, delimiter=delimiter, size=size, line=line)
 

@@ -1,11 +1,11 @@
 """A directory that is watched for new files.
 
-Each complete file is read once, in name order among those that are new at a look. A file is complete when its name
-says so: names that start with "." or "_" or end in ".tmp" are still being written, and appear under their final name by
+Each complete file is read once, in name order among those that are new at a look. Its name shows whether a file is
+complete: files whose names start with "." or "_" or end in ".tmp" are still being written, and get their final name by
 renaming, which is atomic.
 
-``order`` remembers in which order files were read: a second pass, also one in another process that goes on from a
-snapshot, must take the same way, although a file that came later may have a smaller name.
+``order`` is the order in which files were read. A second pass, also in another process that goes on from a snapshot,
+must read them in the same order, although a file that came later may have a smaller name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DirectorySource:
             present = self.look(set())
             if not present:
                 raise JobError(f"the watched directory {folder.name!r} holds no file yet: declare its columns.")
-            # A file that has only a header knows its names and not its types: the next one may know both.
+            # A file that has only a header shows names of columns and not their types: the next one may show both.
             schemas = [reader(path, None).schema for path in present[:10]]
             schema = next((s for s in schemas if pa.null() not in s.types), schemas[0])
         self.schema = schema

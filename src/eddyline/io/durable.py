@@ -1,4 +1,4 @@
-"""Files that a later start will believe: whole under their name, on the disk, and readable by their owner only.
+"""Files that a later start relies on: complete under their name, on the disk, and readable by their owner only.
 
 A name appears by a rename, so it never stands for half a file. A rename alone survives the end of a process, not a
 loss of power: the disk may have the name and not the data. A writer whose file names another one therefore brings the
@@ -18,8 +18,8 @@ from typing import Final
 
 Bytes = bytes | memoryview
 
-TEMPORARY: Final = ".tmp"  # behind the name of a file that is being written; what a killed write leaves has it
-AT_ONCE: Final = 16  # files that are synced side by side
+TEMPORARY: Final = ".tmp"  # behind the name of a file that is being written, or whose writer was killed
+SYNCS_AT_ONCE: Final = 16  # files that are synced in parallel
 HALF: Final = re.escape(TEMPORARY)
 _FILE, _FOLDER = 0o600, 0o700
 
@@ -61,7 +61,7 @@ def sync(paths: Collection[Path]) -> None:
     if len(paths) == 1:
         _sync(*paths)
     elif paths:
-        with ThreadPoolExecutor(min(len(paths), AT_ONCE)) as pool:
+        with ThreadPoolExecutor(min(len(paths), SYNCS_AT_ONCE)) as pool:
             list(pool.map(_sync, paths))
 
 

@@ -1,8 +1,8 @@
 """The types of text columns, from a sample.
 
-A column has the first type in the list that fits its values. "Fits" forgives a few: a column of ten thousand numbers
+A column has the first type in the list that fits its values. A few values may not fit: a column of ten thousand numbers
 and one typing error is a column of numbers with one malformed row, not a column of texts. The limits are narrow
-(one value in twenty, and never more than one in five), and a declared schema overrides all of it.
+(one value in twenty, and never more than one in five), and a declared schema takes precedence.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """JSON lines: one object a line, plain or compressed.
 
 A missing field is NULL, an unknown one is ignored, a wrong type makes the row invalid. Declared columns are matched
-without regard to case, and one that the first objects lack is told. Arrow parses whole blocks; only
-a stretch of lines that Arrow refuses is looked at line by line.
+without regard to case, and a warning names those that the first objects lack. Arrow parses whole blocks; only lines
+that Arrow refuses are parsed one by one.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, prune
 from eddyline.io.text import Block, blocks, open_text, reader
 from eddyline.io.text_files import TextFiles
 
-SAMPLE: Final = 1 << 18  # bytes
-STRETCH: Final = 512  # lines that are looked at one by one when Arrow refuses them
+SAMPLE_BYTES: Final = 1 << 18  # read at the start of a file to find its types
+LINES_PER_RETRY: Final = 512  # of a refused block; only the parts that Arrow refuses again are parsed line by line
 
 
 class JsonLinesSource(TextFiles):
     """Files of JSON lines in the given order; the first one with rows gives the schema unless one is declared."""
 
     def __init__(
-        self, paths: Sequence[Path], schema: pa.Schema | None = None, *, sample: int = SAMPLE, read_ahead: int = 2
+        self, paths: Sequence[Path], schema: pa.Schema | None = None, *, sample: int = SAMPLE_BYTES, read_ahead: int = 2
     ) -> None:
         super().__init__(paths, read_ahead)
         self.notes: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class JsonLinesStream:
             seen.append(read(size))
             return seen[-1]
 
-        found = schema if schema is not None else learn(remember, name, SAMPLE)
+        found = schema if schema is not None else learn(remember, name, SAMPLE_BYTES)
         if found is None:
             raise JobError(_empty(name))
         self.schema = engine_schema(found, name)
@@ -76,7 +76,7 @@ class JsonLinesStream:
         return ahead(self._parser.read(self._replay, self._name, pruned(self.schema, columns), batch_rows))
 
 
-def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE) -> pa.Schema | None:
+def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE_BYTES) -> pa.Schema | None:
     """The fields of the first rows in order of appearance, with types that most of their values have.
 
     Fields of objects inside a row are columns of their own, named by their path.
@@ -126,7 +126,9 @@ def _first_objects(read: Callable[[int], bytes], sample: int) -> list[dict[str, 
     return []
 
 
-def spelled(declared: pa.Schema, paths: Sequence[Path], sample: int = SAMPLE) -> tuple[pa.Schema, tuple[str, ...]]:
+def spelled(
+    declared: pa.Schema, paths: Sequence[Path], sample: int = SAMPLE_BYTES
+) -> tuple[pa.Schema, tuple[str, ...]]:
     """The declared columns as the first objects spell them (CQL ignores case), and a sentence for each
     that none of them has: it may come later, but more often its name is misspelt."""
     for path in paths:
@@ -254,8 +256,8 @@ class JsonParser:
 
     def _stretches(self, block: Block, place: str) -> Iterator[_Part]:
         lines = block.data.split(b"\n")[:-1]
-        for start in range(0, len(lines), STRETCH):
-            some = lines[start : start + STRETCH]
+        for start in range(0, len(lines), LINES_PER_RETRY):
+            some = lines[start : start + LINES_PER_RETRY]
             part = self._fast(b"\n".join(some) + b"\n")
             yield part if part is not None else self._line_by_line(some, block.line + start, place)
 

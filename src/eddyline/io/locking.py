@@ -1,9 +1,9 @@
 """One user of a directory at a time, by a lock that ends with its process.
 
 The lock is the system's own (``flock``) on the file ``lock`` in the directory, so whatever ends a process, a kill
-included, ends its lock; a file that was left behind locks nothing. The owner removes the file when it is done, so
-somebody who opened it before that and locks it afterwards has locked a file that is no longer there: the name is looked
-at again after locking.
+included, ends its lock; a file that was left behind locks nothing. The owner removes the file when it is done. So a
+process that opened it before that and locks it afterwards has locked a file that is no longer there: after locking it
+checks that the name still belongs to this file.
 
 The lock belongs to the open file and not to the process, so two sessions of one process exclude each other too. A child
 that is forked would keep the open file, and with it the lock, beyond its parent's end; so children close it. Programs

@@ -1,4 +1,4 @@
-"""Data that are in the process already: Arrow tables, batches, readers, data frames, iterables of batches or rows."""
+"""Sources for data in this process: Arrow tables, batches, readers, data frames, iterables of batches or rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from eddyline.io.row_values import REFUSALS, BadRow, ColumnNames, column_array
 from eddyline.io.segments import SegmentSource, batches_of_segments
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, pruned, shorten
 
-PEEK: Final = 100  # rows of an iterator that are looked at for their types
-LINGER: Final = 100_000_000  # nanoseconds after which rows that came one by one are handed over
+SAMPLE_ROWS: Final = 100  # first rows of an iterator, from which the types are found
+MAX_NANOSECONDS_WAITING: Final = 100_000_000  # of rows that come one by one, before they are handed over
 
 
 class ArrowSource:
@@ -114,7 +114,7 @@ class RowSource:
         self._once = iter(rows) is rows
         self._opened = False
         if schema is None:
-            head = list(islice(iter(rows), PEEK)) if self._once else list(islice(rows, 100 * PEEK))
+            head = list(islice(iter(rows), SAMPLE_ROWS)) if self._once else list(islice(rows, 100 * SAMPLE_ROWS))
             schema = _infer(head, name)
             rows = chain(head, rows) if self._once else rows
         self._rows = rows
@@ -133,7 +133,9 @@ class RowSource:
         for row in self._rows:
             pending.append(row)
             # Rows may trickle in from something live: those that are here must not wait for a full batch.
-            if len(pending) == batch_rows or (not self.finite and self._clock.nanoseconds() - since > LINGER):
+            if len(pending) == batch_rows or (
+                not self.finite and self._clock.nanoseconds() - since > MAX_NANOSECONDS_WAITING
+            ):
                 yield self._batch(pending, first, columns)
                 first, since, pending = first + len(pending), self._clock.nanoseconds(), []
         if pending:

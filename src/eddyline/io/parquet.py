@@ -18,8 +18,8 @@ from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
 # Bytes of a value in the file up to which a column is a dictionary: a plain string takes at least 4, an index of 65,536
 # distinct ones 2.
 MAX_BYTES_PER_CODE = 2.5
-MAX_DICTIONARY_VALUES = 1 << 16  # that stay the same from batch to batch: more spares decoding and takes memory
-ROW_GROUPS_JUDGED = 16  # to see whether a column is worth a dictionary
+MAX_DICTIONARY_VALUES = 1 << 16  # of a column that is read as a dictionary: more saves decoding and takes memory
+ROW_GROUPS_JUDGED = 16  # whose statistics decide whether a column is read as a dictionary
 
 
 class ParquetSource:

@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-WIDEST: Final = 60  # characters of a cell on the console
+CELL_CHARACTERS: Final = 60  # of a cell on the console, at most
 
 
 class TablePrinter:
@@ -94,7 +94,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bytes):
         value = value.hex()
     text = str(value).replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return text if len(text) <= CELL_CHARACTERS else text[: CELL_CHARACTERS - 1] + "…"
 
 
 def json_lines(table: pa.Table) -> str:

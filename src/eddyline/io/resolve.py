@@ -1,4 +1,4 @@
-"""From what a job or a program calls a source to the connector that reads it."""
+"""From the path, URI or object that names a source to the connector that reads it."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def format_of(path: Path) -> str:
         return FORMATS[suffix]
     known = ", ".join(FORMATS)
     raise JobError(
-        f"{path.name}: the extension {path.suffix!r} does not tell the format (known: {known}, the text formats also "
+        f"{path.name}: the extension {path.suffix!r} is not that of a format (known: {known}, the text formats also "
         f"with {', '.join(COMPRESSIONS)}).{did_you_mean(path.suffix, FORMATS)} Or say it: WITH (format = 'csv')."
     )
 

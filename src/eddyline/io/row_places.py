@@ -1,8 +1,8 @@
-"""Where a row stands in its file: looked for when an error is about the row, and never before.
+"""The place of a row in its file, which is searched for only when an error message is about the row.
 
-Rows carry no line numbers through the engine: that would cost every row something. A row that failed is known by the
-values at hand; the file is read once more, and the first row that has these values is the one, or one that fails in the
-same way. What was changed or removed meanwhile is not found, and the message has no place.
+Rows carry no line numbers through the engine, because every row would pay for them. A row that failed is identified by
+its values: the file is read once more, and the first row that has these values is the one, or one that fails in the
+same way. A row that was changed or removed meanwhile is not found, and the message has no place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from eddyline.io.directory import DirectorySource
 from eddyline.io.source import BATCH_ROWS, Source, SourceBatch, StrictSource, plain
 
-ROWS_SEARCHED: Final = 4_000_000  # at most: more finds rows that lie further back, and keeps the user waiting longer
+ROWS_SEARCHED: Final = 4_000_000  # at most: more finds rows further behind, and keeps the user waiting longer
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ class SegmentSource:
 
 
 def batches_of_segments(found: pa.Schema, batches: Iterable[pa.RecordBatch], name: str) -> SegmentSource | None:
-    """A source for segments in memory, of which an iterator can be read once; None if the schema is of none."""
+    """A source for segments in memory (an iterator can be read once); None if the schema is not that of segments."""
     layout = SegmentLayout.of(found)
     if layout is None:
         return None

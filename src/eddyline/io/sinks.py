@@ -1,7 +1,7 @@
-"""Where results go: Parquet, CSV or JSON lines by the name of the file, a table on standard output without one.
+"""Sinks for results: Parquet, CSV or JSON lines by the name of the file, a table on standard output without one.
 
-A file is written under a temporary name beside its final one and renamed when it is complete: what stands under the
-final name is never half a result, and a failed run leaves an earlier result alone.
+A file is written under a temporary name beside its final one and renamed when it is complete: a file with the final
+name is never half a result, and a failed run does not change an earlier result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eddyline.io.locking import try_lock
 from eddyline.io.render import TablePrinter, csv_ready, json_lines
 from eddyline.io.source import plain
 
-GROUP_ROWS: Final = 131_072
+ROWS_PER_GROUP: Final = 131_072
 EXTENSIONS: Final = (".parquet", ".csv", ".jsonl", ".csv.gz", ".jsonl.gz")
 
 
@@ -149,7 +149,7 @@ class FileSink(_Base):
         self.rows += len(batch)
         self._pending.append(batch)
         self._waiting += len(batch)
-        if self._waiting >= GROUP_ROWS:
+        if self._waiting >= ROWS_PER_GROUP:
             self._flush()
 
     def close(self) -> None:

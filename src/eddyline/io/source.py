@@ -1,4 +1,4 @@
-"""What every connector promises.
+"""The contract of every connector.
 
 Three facts that the rest of the engine relies on:
 

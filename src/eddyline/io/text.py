@@ -1,4 +1,4 @@
-"""Text files as blocks of whole records, so that a bad record spoils one block at most.
+"""Text files as blocks of whole records, so that a bad record affects one block at most.
 
 Records end at newlines outside quoted values. The invariant: joined together, the blocks are the file (without byte
 order mark, with a final newline), and no record is cut.
@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from eddyline.core.errors import DataError, clipped
 
-BLOCK: Final = 8 << 20
-OPEN_LIMIT: Final = 128 << 20  # a quoted value that goes on for longer was never closed
+BLOCK_BYTES: Final = 8 << 20
+MAX_QUOTED_BYTES: Final = 128 << 20  # of a quoted value: the quote of a longer one was never closed
 COMPRESSIONS: Final = (".gz", ".bz2", ".zst", ".xz")
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -88,7 +88,12 @@ def _ready(stream: BinaryIO) -> bool:
 
 
 def blocks(
-    read: Callable[[int], bytes], *, quote: bytes | None, delimiter: bytes = b",", size: int = BLOCK, line: int = 1
+    read: Callable[[int], bytes],
+    *,
+    quote: bytes | None,
+    delimiter: bytes = b",",
+    size: int = BLOCK_BYTES,
+    line: int = 1,
 ) -> Iterator[Block]:
     """Cut a stream of bytes into blocks of whole records.
 
@@ -112,7 +117,7 @@ def blocks(
             data, lines = pending[:cut], pending.count(b"\n", 0, cut)
             yield Block(data, line, multiline=records is not None and records < lines)
             line, pending, want = line + lines, pending[cut:], size
-        elif pending and (ended or len(pending) > OPEN_LIMIT):
+        elif pending and (ended or len(pending) > MAX_QUOTED_BYTES):
             cut = pending.find(b"\n") + 1
             if cut == 0:
                 want = len(pending)

@@ -1,4 +1,4 @@
-"""Text files that are read one after the other: what sources of CSV and of JSON lines share."""
+"""Text files that are read one after the other: the base of the sources for CSV and for JSON lines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Aggregates over weighted elements, one group state each, looked at when an instant ends.
+"""Aggregates over weighted elements: a state for each group, whose value is read when an instant ends.
 
-All walks share one form. Elements come in order; ``group[i]`` is the dense id of the element's group, ``weight[i]``
+All kernels share one form. Elements come in order; ``group[i]`` is the dense id of the element's group, ``weight[i]``
 its multiplicity (0 is ignored), ``valid`` says which arguments are not NULL (an empty array: all). ``slot[i] ≥ 0``
 marks the last element of its (instant, group): there, and only there, the group's value is written to that slot.
 

@@ -1,4 +1,4 @@
-"""How often the values of two columns agree."""
+"""Counts how often the values of two columns agree."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""As-of joins: two streams in order of time, walked through together."""
+"""As-of joins: one pass over two streams in order of time."""
 
 from __future__ import annotations
 
 from eddyline.kernels.compile import kernel
 
-NOBODY = -1
+NO_ROW = -1
 
 
 @kernel(
@@ -25,7 +25,7 @@ def last_before(left_time, left_key, right_time, right_key, strict, within, base
                 last_time[right_key[j]] = right_time[j]
             j += 1
         key = left_key[i]
-        match[i] = NOBODY
+        match[i] = NO_ROW
         if key >= 0 and last_row[key] >= 0 and (within < 0 or now - last_time[key] <= within):
             match[i] = last_row[key]
     while j < len(right_time):
@@ -47,7 +47,7 @@ def first_after(left_time, left_key, right_time, right_key, strict, within, wait
         now = right_time[j]
         while i < len(left_time) and (left_time[i] < now or (left_time[i] == now and not strict)):
             key = left_key[i]
-            match[i] = NOBODY
+            match[i] = NO_ROW
             if key >= 0:
                 following[i] = waiting[key]
                 waiting[key] = i
@@ -55,11 +55,11 @@ def first_after(left_time, left_key, right_time, right_key, strict, within, wait
         key = right_key[j]
         if key >= 0:
             at = waiting[key]
-            waiting[key] = NOBODY
+            waiting[key] = NO_ROW
             while at >= 0:
                 if within < 0 or now - left_time[at] <= within:
                     match[at] = j
                 at = following[at]
     while i < len(left_time):
-        match[i] = NOBODY
+        match[i] = NO_ROW
         i += 1

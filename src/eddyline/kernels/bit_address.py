@@ -3,7 +3,7 @@
 A key map gives each row a bucket. Rows of a bucket are chained newest first. Each row has a *slot* of a ring that is as
 long as ``links``; slots are taken in turn and used again when their rows are no longer alive. ``heads[bucket]`` is the
 slot of the bucket's newest row, counted from 1, and 0 means none. ``links[slot]`` is how many rows before its row the
-next one of the chain came, 0 at the end. So both are numbers below the number of rows in the index, and two bytes are
+next row of the chain came, 0 at the end. So both are smaller than the number of rows in the index, and two bytes are
 enough for 65,534 of them. A chain ends at the first row that is no longer alive, because all rows behind it are older:
 expiry unlinks nothing, but no head may point to a slot when it is used again.
 
@@ -32,8 +32,8 @@ from eddyline.kernels.hashing import above, mix, u
 
 HASHES, VISITS, COMPARISONS, FOUND = 0, 1, 2, 3  # of ``counts``
 NARROW_SLOTS = 65_534  # most slots that two bytes can count, with 0 for none
-BLOCK = 16  # rows that are compared together: more take fewer branches, and are looked into more often
-MOST_COMBINED = 3  # attributes that are compared as one number: more leave fewer rows to look at, and take preparation
+ROWS_PER_BLOCK = 16  # compared together: more take fewer branches, but a match in a block is more likely
+MAX_COMBINED = 3  # attributes that are compared as one number: more leave fewer false matches, and take preparation
 
 _I1, _I2 = "int64[::1]", "int64[:, ::1]"
 _ROWS = f"{_I2}, {_I1}, {_I1}"  # codes, enter, leave
@@ -333,7 +333,7 @@ def combined(codes, row, places, count):
     """The codes of a row at the first ``count`` places as one number: where they are equal, it is."""
     value = codes[u(row), u(places[0])]
     for j in range(1, count):
-        code, shift = codes[u(row), u(places[u(j)])], np.int64(64 // MOST_COMBINED * j)
+        code, shift = codes[u(row), u(places[u(j)])], np.int64(64 // MAX_COMBINED * j)
         value ^= (code << shift) ^ (code >> (np.int64(64) - shift))
     return value
 
@@ -368,8 +368,8 @@ def search_all(
         least, span = lows[0], spans[0]
         if exact > 1:
             least, span = combined(low, request, places, exact), np.uint64(0)
-        for block in range(0, len(column), BLOCK):
-            stop = min(len(column), block + BLOCK)
+        for block in range(0, len(column), ROWS_PER_BLOCK):
+            stop = min(len(column), block + ROWS_PER_BLOCK)
             fitting = 0
             for i in range(block, stop):
                 fitting += above(least, column[u(i)]) <= span

@@ -3,7 +3,7 @@
 *Invariant.* Whether a left row with key x has a partner depends on the least and the greatest right key of its group
 alone, its *bounds*: ``x < r`` for some r iff x < greatest; ``x > r`` iff x > least; ``x <> r`` iff x is not both. So
 when the bounds of a group move, the rows whose answer changes are those with a key between the old bound and the new
-one: each is a change of the result, and no other row is looked at (but for the keys at the two bounds themselves).
+one: each is a change of the result, and no other row is visited (except those with keys at the two bounds themselves).
 
 Right keys are a multiset for each group (``kernels.ordered``), because they may leave; where nothing ever leaves, the
 bounds are all that is kept. Left keys are a tree for each group, with a doubly linked chain of slots at each key.
@@ -20,7 +20,7 @@ from eddyline.kernels.ordered import COUNT, GREATEST, KEY, LEFT, RIGHT, TREE_STR
 
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, DIFFERENT = 0, 1, 2, 3, 4
 LEAST = -GREATEST - 1
-NOBODY = -1
+NO_SLOT = -1
 
 # columns of ``bounds``
 ANY, LOW, HIGH = 0, 1, 2
@@ -76,9 +76,9 @@ def chain(pool, roots, control, heads, links, g, key, slot):
     """Put a slot into the tree of its group."""
     tree_change(pool, roots, control, g, key, 1)
     node = tree_from(pool, roots[g], key)
-    after = heads[node] if pool[node * TREE_STRIDE + COUNT] > 1 else NOBODY
-    links[slot, 0], links[slot, 1] = NOBODY, after
-    if after != NOBODY:
+    after = heads[node] if pool[node * TREE_STRIDE + COUNT] > 1 else NO_SLOT
+    links[slot, 0], links[slot, 1] = NO_SLOT, after
+    if after != NO_SLOT:
         links[after, 0] = slot
     heads[node] = slot
 
@@ -87,9 +87,9 @@ def chain(pool, roots, control, heads, links, g, key, slot):
 def unchain(pool, roots, control, heads, links, g, key, slot):
     """Take a slot out of the tree of its group."""
     before, after = links[slot, 0], links[slot, 1]
-    if after != NOBODY:
+    if after != NO_SLOT:
         links[after, 0] = before
-    if before != NOBODY:
+    if before != NO_SLOT:
         links[before, 1] = after
     else:
         heads[tree_from(pool, roots[g], key)] = after
@@ -190,7 +190,7 @@ def match_bounds(
                     found_now = holds(op, key, any_, low, high)
                     if found_now != holds(op, key, was_any, was_low, was_high):
                         slot = heads[node]
-                        while slot != NOBODY:
+                        while slot != NO_SLOT:
                             if stamps[slot, 1] != i:
                                 out = emit(out, found, kind, time, slot, present[slot], 1 if found_now else 0)
                                 found += 2 if kind == MARK else 1

@@ -3,7 +3,7 @@
 numba does not notice a changed callee in another file, so the folder is named by a hash of all of ``kernels/``, of
 Python, numba and the processor: any change there starts a fresh cache. A kernel is saved as soon as it is compiled, in
 files that appear whole. The lock of a kernel is held while it is compiled, so that several processes (the workers of
-Spark) do not compile the same one; the system releases it when its holder ends, however that happens.
+Spark) do not compile the same one; the system releases it when its holder ends in any way.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def directory() -> Path:
 
 @functools.cache
 def _found() -> Path:
-    """The first folder that nobody else can write to, and this user can; if there is none, one for this process.
+    """The first folder to which this user can write, and no other user; if there is none, one for this process.
 
     One that was prepared by root is not written to: what is in it is copied, once.
     """
@@ -130,7 +130,7 @@ def add_uncompiled(kernel: str, seconds: float) -> None:
 
 @contextlib.contextmanager
 def locked(kernel: str, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a kernel's lock; without ``wait``: only if nobody else does. Gives whether it is held."""
+    """Hold a kernel's lock; without ``wait``: only if no other process does. Returns whether it is held."""
     if fcntl is None:
         yield True
         return

@@ -1,11 +1,11 @@
 """The decorator of every kernel: one explicit signature, compiled once per machine, and not before it pays.
 
-A kernel has two forms that do the same: compiled, and uncompiled (``kernels.uncompiled``). The compiled one is loaded
-where the cache has it. Where it has not, calls run uncompiled until what they take comes near to what compiling would;
-then a process apart compiles (``kernels.helper``). Meanwhile small calls go on uncompiled and a large one waits. So a
-small input is answered before the compiler would have begun, and no input waits for a kernel that it hardly uses.
+A kernel has two forms with the same results: compiled, and uncompiled (``kernels.uncompiled``). The compiled form is
+loaded if the cache has it. Otherwise calls run uncompiled until their time comes near to the time of compiling; then a
+separate process compiles (``kernels.helper``). Meanwhile small calls go on uncompiled and a large one waits. So a small
+input is answered before the compiler would have begun, and no input waits for a kernel that it hardly uses.
 
-All state is in the arguments: from one call to the next the form may change, and nobody can tell.
+All state is in the arguments, so the form may change between any two calls without any effect on results.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Work = Callable[..., int]
 
 VARIABLE = "EDDYLINE_COMPILE"
 AT_ONCE = "at-once"
-SHARE = 0.3  # of the time to compile: what calls may take uncompiled first. More spares compilers, less spares time
-SHORT = 0.25  # seconds: a call that is expected to take no longer uncompiled does not wait for the compiler
-# Seconds, rough: to compile a kernel and each byte of its code; to run each byte for one element, and all of them.
-COMPILE, COMPILE_BYTE, RUN_BYTE, RUN_MOST = 0.1, 2.5e-4, 5e-9, 4e-5
-TELL = 0.1  # seconds uncompiled after which later processes are told: what many small jobs use is worth compiling too
-AGAIN = 0.2  # seconds between two looks into the cache for what another process may have compiled
+UNCOMPILED_SHARE = 0.3  # of the time to compile, which calls may take uncompiled first: more compiles less, and later
+SHORT_CALL_SECONDS = 0.25  # a call that is expected to take no longer uncompiled does not wait for the compiler
+# Rough estimates: to compile a kernel, and each byte of its code; to run each byte for one element, and all of them.
+SECONDS_PER_KERNEL, SECONDS_PER_BYTE, RUN_SECONDS_PER_BYTE, MAX_RUN_SECONDS = 0.1, 2.5e-4, 5e-9, 4e-5
+REPORTED_SECONDS = 0.1  # uncompiled, after which the cache gets a report: kernels of many small jobs are compiled, too
+SECONDS_BETWEEN_LOOKS = 0.2  # into the cache, for kernels that another process has compiled
 
 registered: dict[str, Kernel] = {}
 
@@ -61,7 +61,7 @@ class Kernel:
         self.uncompiled: Function = self.run_uncompiled
         self.spent, self.elements = 0.0, 0  # uncompiled
         self._seconds = seconds
-        self._before = self._told = 0.0  # uncompiled in earlier processes; what later ones are told of this one
+        self._before = self._reported = 0.0  # seconds uncompiled in earlier processes; those of this one in the cache
         self._cached = False
         self._looked = 0.0
         self._lock = threading.RLock()
@@ -76,7 +76,7 @@ class Kernel:
     def seconds(self) -> float:
         """What it will take to compile, about."""
         if self._seconds is None:
-            self._seconds = COMPILE + COMPILE_BYTE * length(self.dispatcher)
+            self._seconds = SECONDS_PER_KERNEL + SECONDS_PER_BYTE * length(self.dispatcher)
         return self._seconds
 
     def expected(self, *args: Any) -> float:
@@ -84,7 +84,7 @@ class Kernel:
         if self.elements:
             each = self.spent / self.elements
         else:
-            each = min(RUN_MOST, RUN_BYTE * length(self.dispatcher))
+            each = min(MAX_RUN_SECONDS, RUN_SECONDS_PER_BYTE * length(self.dispatcher))
         return each * self.work(*args)
 
     def choose(self, *args: Any) -> Function:
@@ -95,10 +95,10 @@ class Kernel:
                 return self.compile()
             expected = self.expected(*args)
             own = self.spent + expected
-            budget = SHARE * self.seconds
+            budget = UNCOMPILED_SHARE * self.seconds
             if self._before + own < budget:
                 return self.uncompiled
-            wait = own >= budget and expected > SHORT
+            wait = own >= budget and expected > SHORT_CALL_SECONDS
             with waiting.announce(waiting.COMPILING) if wait else contextlib.nullcontext():
                 ready = helper.compiled(self.name, wait=wait)
             if ready or (ready is None and (wait or self.spent > self.seconds)):
@@ -107,20 +107,20 @@ class Kernel:
 
     def run_uncompiled(self, *args: Any) -> Any:
         """Run the uncompiled form, and keep count of what that takes."""
-        many = self.work(*args)
+        elements = self.work(*args)
         began = time.thread_time()  # of the processor: a busy machine makes the compiler no faster
         with np.errstate(all="ignore"):  # compiled code wraps around and divides in silence
             result = uncompiled(self.dispatcher)(*args)
         self.spent += time.thread_time() - began
-        self.elements += max(1, many)
-        if self.spent - self._told > TELL:
-            cache.add_uncompiled(self.name, self.spent - self._told)
-            self._told = self.spent
+        self.elements += max(1, elements)
+        if self.spent - self._reported > REPORTED_SECONDS:
+            cache.add_uncompiled(self.name, self.spent - self._reported)
+            self._reported = self.spent
         return result
 
     def _is_there(self) -> bool:
         now = time.monotonic()
-        if self._looked and now - self._looked < AGAIN:
+        if self._looked and now - self._looked < SECONDS_BETWEEN_LOOKS:
             return False
         if not self._looked:
             self._before = cache.uncompiled_before(self.name)
@@ -128,7 +128,7 @@ class Kernel:
         return cache.holds(self.name)
 
     def compile(self, *, alone: bool = False) -> Function:
-        """Load what is in the cache, or compile in this process; ``alone``: somebody holds the lock for it."""
+        """Load the form in the cache, or compile in this process; ``alone``: the caller holds the lock for it."""
         with self._lock:
             if not self.compiled:
                 helper.release(self.name)
@@ -258,7 +258,7 @@ class _Helper(CPUDispatcher):  # type: ignore[misc]
 def inlined(function: Function) -> Function:
     """A helper that becomes part of each kernel that calls it. It is typed once and put in its place by LLVM: where
     numba does that itself, each of hundreds of calls is typed anew, which took half of a kernel's compilation (and
-    a third more for parts that are called once). Nobody calls it from Python: it gets no code to unpack arguments."""
+    a third more for parts that are called once). Python never calls it: it gets no code to unpack arguments."""
     if config.DISABLE_JIT:
         return function
     made: Function = numba.njit(

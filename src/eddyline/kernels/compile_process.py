@@ -1,6 +1,6 @@
-"""The process apart that compiles kernels, which ``kernels.helper`` starts: names come in, kernels go into the cache.
+"""The separate process that compiles kernels; ``kernels.helper`` starts it. It reads names and fills the cache.
 
-It ends when nobody has asked for anything in a while, and when the process that started it is gone.
+It ends when no request has come in a while, and when the process that started it is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from eddyline.kernels import cache
 
-IDLE = 3.0  # seconds after which it ends
+IDLE_SECONDS = 3.0  # without a request, after which it ends
 
 
 def main(directory: str) -> None:
@@ -26,7 +26,7 @@ def main(directory: str) -> None:
     parent, waiting = os.getppid(), b""
     while os.getppid() == parent:
         if b"\n" not in waiting:
-            ready, _, _ = select.select([sys.stdin.fileno()], [], [], IDLE)
+            ready, _, _ = select.select([sys.stdin.fileno()], [], [], IDLE_SECONDS)
             more = os.read(sys.stdin.fileno(), 1 << 16) if ready else b""
             if not more:
                 return

@@ -1,9 +1,9 @@
-"""A process apart that compiles kernels, so that this one can go on, or be interrupted, meanwhile.
+"""A separate process that compiles kernels, so that this one can go on, or be interrupted, meanwhile.
 
-It reads names of kernels from its standard input, compiles one after another and saves each in the cache: that is how
-this process learns of it. It ends when nobody has asked for anything in a while, and when the process that started it
-is gone, but not before it has saved the kernel that it is at: an interrupted first run is not in vain. While a kernel
-is being compiled the process that asked for it holds its lock: of several processes one asks, the others wait.
+It reads names of kernels from its standard input, compiles one after another and saves each in the cache, where this
+process finds them. It ends when no request has come in a while, and when the process that started it is gone, but not
+before it has saved the kernel that it is compiling: so an interrupted first run is not in vain. While a kernel is being
+compiled, the process that requested it holds its lock: of several processes one requests it, and the others wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from eddyline.kernels import cache
 
 PROCESS = "eddyline.kernels.compile_process"  # by name: it imports what calls this module
-POLL = 0.02  # seconds between two looks into the cache
+SECONDS_BETWEEN_LOOKS = 0.02  # into the cache
 
 _process: subprocess.Popen[bytes] | None = None
 _owner = 0  # the process that has started it: one that was forked since starts its own
@@ -45,7 +45,7 @@ def compiled(kernel: str, *, wait: bool) -> bool | None:
             release(kernel)
         if not wait:
             return False
-        time.sleep(POLL)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def _lock(kernel: str) -> bool:
@@ -105,4 +105,4 @@ def _leave(owner: int) -> None:
         with contextlib.suppress(OSError):
             _process.stdin.close()
         if _process.poll() is None:
-            _process.returncode = 0  # nobody waits for it
+            _process.returncode = 0  # no call waits for it

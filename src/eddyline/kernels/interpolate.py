@@ -4,9 +4,9 @@ What is correct: of two neighbouring samples of a key that are not farther apart
 step from the first one on and before the second one has the value a + (t − ta)/(tb − ta)·(b − a); at a sample it is the
 sample's own. So a multiple gets its value when the next sample of the key has come, or at once if it is a sample.
 
-A key whose samples are fitted (``MODELS``) is only walked along: its rows are handed on. A key that has had as many
-samples as its limit is reviewed. If it is on tuples, and models would not pay with endless segments either, it goes on
-with a later limit; otherwise it is *held*: whoever calls decides how it goes on, and gives the rows behind it again.
+The rows of a key whose samples are fitted (``MODELS``) are passed on. A key that has had as many samples as its limit
+is reviewed. If it is on tuples, and models would not pay with endless segments either, it goes on with a later limit;
+otherwise it is *held*: the caller decides how it goes on, and passes the rows behind it again.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def pass_samples(
             made = meta[MADE]
             if now >= ahead:
                 # Instants come one by one as a rule; a division takes as long as all the rest of the row.
-                many = 1 if now - ahead < step else (now - ahead) // step + 1
-                if made + many + 1 > len(out):
+                multiples = 1 if now - ahead < step else (now - ahead) // step + 1
+                if made + multiples + 1 > len(out):
                     meta[NEXT] = place
                     return False
                 while ahead < now:

@@ -4,9 +4,9 @@ The invariant: elements are applied one after another in time order (at one inst
 lower input first), and each is joined with the *current* contents of the other inputs before it changes its own. So
 the output, added up to any instant, is the join of the inputs at that instant.
 
-What an element meets on its way through its pipeline is in ``join_element``. That loop is part of this kernel twice:
-with everything, and with the bare steps for the elements that need no more. A call instead would cost more than an
-element, for the many arrays. How an element comes to its turn and what it changes is in ``join_turns``.
+``join_element`` has the loop that takes an element through its pipeline. That loop is part of this kernel twice: with
+all features, and with the plain steps for the elements that need no more. A call instead would cost more than an
+element, because of the many arrays. ``join_turns`` chooses the next element and applies its changes.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def _compiled(name: str, full: bool, seconds: float) -> Any:
         machine, wanted, active, sample_at, samples, paths, profile, path_from,
         out_time, out_weight, out_rows, result,
     ):  # fmt: skip
-        """Apply events with time ≤ frontier. ``result[0]`` is the number of results, those of earlier calls that nobody
-        has taken among them. Returns
+        """Apply events with time ≤ frontier. ``result[0]`` is the number of results, with those of earlier calls that
+        the caller has not yet taken. Returns
 
         DONE: all are applied; PAUSE: ``limit`` have arrived, or there were MAX_PROBES probes; FULL: there is no room
         for more results, the element goes on in the next call; GROW: input ``result[1]`` has no room or no heads for

@@ -1,13 +1,13 @@
-"""Having memory fetched before an element's turn comes.
+"""Prefetching: memory is fetched before an element's turn comes.
 
-Most of what an element costs in large windows is to wait for memory: for the heads of the chains that it probes and
-enters, then for the first record of each chain. Those that it enters, and those that it probes with keys of its own,
-are known as soon as it has arrived. So whenever an element's turn comes, the heads of the one AHEAD places behind it in
-the same input are asked for, and the first records of the one NEARER places behind it, whose heads have come meanwhile.
-Heads on the same keys lie side by side: most of those that an element probes come with those that it enters. The others
-are waited for, as they would be anyway.
+In large windows most of the time of an element is waiting for memory: for the heads of the chains that it probes and
+enters, then for the first record of each chain. The chains that it enters, and those that it probes with its own keys,
+are known as soon as it has arrived. So at each turn the heads of the element AHEAD places behind in the same input are
+prefetched, and the first records of the element NEARER places behind, whose heads have come meanwhile. Heads on the
+same keys lie side by side, so most heads that an element probes come with those that it enters. The rest is not
+prefetched.
 
-Nothing depends on what is fetched here: rows that come, go or are hidden between make it useless, never wrong.
+Results never depend on prefetching: rows that come, go or are hidden in between make it useless, but not wrong.
 """
 
 from __future__ import annotations

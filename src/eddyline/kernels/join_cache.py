@@ -1,12 +1,13 @@
 """The contents of caches (thesis 5.4 and 5.4.1): keys to sets of references, direct-mapped.
 
-What is true between two elements, the *consistency invariant*: the live references of an entry are exactly the joins
-of the segment's inputs that have the entry's key; with support (globally-consistent caches, 5.7) at least those of them
-that have a partner in the supporting inputs, and no others than those. A cache need not have an entry for a key: a
-*complete* one does for all keys that have a join (an XJoin's materialised subresult), and what it lacks is empty.
+The *consistency invariant*, which holds between two elements: the live references of an entry are exactly the joins of
+the segment's inputs that have the entry's key; with support (globally-consistent caches, 5.7) at least those of these
+joins that have a partner in the supporting inputs, and no others. A cache need not have an entry for a key. A
+*complete* cache has one for all keys that have a join (an XJoin's materialised subresult); a key without an entry has
+no join there.
 
-Deletions are not brought to caches. A reference shows by itself that its row has gone, and is thrown away when it is
-met; the row's number is never used again, so that no other row can be mistaken for it.
+Deletions are not applied to caches. A reference shows whether its row is dead, and is removed when it is visited; the
+row's number is never used again, so that no other row can be mistaken for it.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ def move(old, old_cells, was, stores, cells, st, segment, inputs, first, weight,
         whole = True
         if old[was, k.SR_COMPLETE] == 0:
             if old[was, k.SR_BUCKET_OFF] + place_of(h, old[was, k.SR_BUCKETS]) * width != at:
-                continue  # it was complete once and this entry stood elsewhere: nobody has kept it up since
+                continue  # it was complete once and this entry stood elsewhere: it has not been maintained since
             place = find(stores, cells, st, key, h)
             if place < 0:
                 place = -2 - place

@@ -2,9 +2,9 @@
 
 A pipeline is, for each input, a sequence of steps; a step probes one index with codes taken from rows already bound.
 An element runs through it depth first, in two phases that are one loop (5.2.2): what a probe finds depends on one level
-only (READY), its first match is remembered as long as that level stays, and a probe that finds nothing ends all that
-hangs on that level, not only the last choice. So until every input has been probed once only first matches are bound:
-*drop probing*. From there the loops go on where the probes left off: *output generation*.
+only (READY), its first match is remembered as long as that level stays, and a probe without a match ends all loops
+that depend on that level, not only the last one. So until every input has been probed once only first matches are
+bound: *drop probing*. From there the loops go on where the probes left off: *output generation*.
 
 Caches are operators of a pipeline. CacheLookup before a segment binds all its rows from an entry (a hit), or has the
 segment's whole result written into a new one (a miss); CacheUpdate after a prefix of another pipeline adds what a new

@@ -87,7 +87,7 @@ def probe(x, key, inputs, indexes, heads, records, first, found):
     h = np.int64(0)
     for c in range(ncols):
         h = mix(h, key[c])
-    many = np.int64(0)
+    found_count = np.int64(0)
     p = heads[indexes[x, k.IX_HEAD_OFF] + (h & indexes[x, k.IX_HEAD_MASK]) * indexes[x, k.IX_HEAD_STRIDE]]
     while p >= first[s]:
         here = rec_off + (p & indexes[x, k.IX_REC_MASK]) * width
@@ -95,11 +95,11 @@ def probe(x, key, inputs, indexes, heads, records, first, found):
         for c in range(ncols):
             same = same and records[here + width - ncols + c] == key[c]
         if same:
-            if many < len(found):
-                found[many] = p
-            many += 1
+            if found_count < len(found):
+                found[found_count] = p
+            found_count += 1
         p = records[here]
-    return many
+    return found_count
 
 
 @kernel(f"int64(int64, int64, int64, {I2}, {I1}, {I1}, {I1})", work=lambda *args: args[2] - args[1], borrows=True)
@@ -111,7 +111,7 @@ def rewind(x, begin, end, indexes, heads, records, linked):
     newer ones are out; where it is not, its record is that of an older row, whose chain cannot begin with this one.
     """
     width, ncols, mask = indexes[x, k.IX_REC_WIDTH], indexes[x, k.IX_COLS], indexes[x, k.IX_REC_MASK]
-    many = np.int64(0)
+    found_count = np.int64(0)
     for back in range(end - begin):
         pos = end - 1 - back
         here = indexes[x, k.IX_REC_OFF] + (pos & mask) * width
@@ -123,5 +123,5 @@ def rewind(x, begin, end, indexes, heads, records, linked):
         if heads[head] == pos:
             heads[head] = records[here]
             linked[pos - begin] = 1
-            many += 1
-    return many
+            found_count += 1
+    return found_count

@@ -1,4 +1,4 @@
-"""How a join's plan and synopses lie in flat arrays: the columns of every table that the join kernels read.
+"""The layout of a join's plan and synopses in flat arrays: the columns of every table that the join kernels read.
 
 Inputs are of two kinds. RING: rows enter in row-number order and leave in the same order, at a leave time known when
 they enter (time-based windows, constant and append-only relations) or when LIMIT newer rows have come (tuple-based
@@ -12,8 +12,8 @@ touches one line. The chain of a ring is in descending row order: the walk ends 
 are doubly linked; the first record names its head by number (−1 − its slot in the table of heads), which stays when
 heads lie elsewhere. ``leave`` of a bag's slot says whether its row joins: 0 if a key is NULL.
 
-*References* to rows, as caches hold them: the row number of a ring's row; of a bag's row its slot and the number of
-its life there. Either can be seen to be dead without anybody having to tell the cache.
+*References* to rows, as caches hold them: the row number of a ring's row; for a bag's row its slot and the number of
+its life there. Each reference shows by itself whether its row is dead, so caches need no notice of deletions.
 """
 
 from __future__ import annotations

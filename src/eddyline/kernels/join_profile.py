@@ -1,4 +1,4 @@
-"""What A-Greedy has to know of an element: which logical filters (thesis 5.2.3) would drop it.
+"""Profiles an element for A-Greedy: which logical filters (thesis 5.2.3) would drop it.
 
 The logical filter of an input is the join along the path to it: it drops an element if that join is empty. Paths have
 the form of pipelines; their rows are steps.

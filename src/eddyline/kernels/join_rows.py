@@ -1,4 +1,4 @@
-"""What is asked of rows that are bound: the codes of their keys, and conditions between two that are no equalities."""
+"""Reads bound rows: the codes of their keys, and conditions between two rows that are no equalities."""
 
 from __future__ import annotations
 

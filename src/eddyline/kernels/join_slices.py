@@ -1,5 +1,5 @@
 """The join kernel while it is uncompiled: a few elements at a time, so that it can change to the compiled form between
-any two. What an element takes is not known beforehand: it may find nothing, or walk along a whole window."""
+any two. The time of an element is not known beforehand: it may find no partner, or visit a whole window."""
 
 from __future__ import annotations
 

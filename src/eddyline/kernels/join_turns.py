@@ -1,4 +1,4 @@
-"""How the elements of a join come to their turn, and what they change: parts of the kernel in ``join``.
+"""Chooses the next element of a join and applies its changes to the synopses: parts of the kernel in ``join``.
 
 An element is a row that leaves its window (``begin_leaving``, then ``expire``) or one that arrives (``begin_arrival``,
 then ``enter``); between the two it runs through its pipeline.

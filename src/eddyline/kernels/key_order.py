@@ -7,9 +7,9 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels.compile import kernel
 
-DIGIT = 11  # bits: a count for each of its values fits into the processor's nearest cache
-FEW = 256  # keys that are compared
-MOST_PASSES = 4  # keys that lie farther apart are compared
+DIGIT_BITS = 11  # a count for each value of a digit fits into the processor's first cache
+MIN_KEYS_FOR_DIGITS = 256  # fewer keys are sorted by comparison
+MAX_PASSES = 4  # digits; keys that differ in more are sorted by comparison
 
 
 def in_order(keys: Int64s) -> Int64s:
@@ -20,11 +20,11 @@ def in_order(keys: Int64s) -> Int64s:
     np.True_
     """
     least = int(keys.min()) if len(keys) else 0
-    passes = -(-(int(keys.max()) - least).bit_length() // DIGIT) if len(keys) else 0
-    if len(keys) < FEW or passes > MOST_PASSES:
+    passes = -(-(int(keys.max()) - least).bit_length() // DIGIT_BITS) if len(keys) else 0
+    if len(keys) < MIN_KEYS_FOR_DIGITS or passes > MAX_PASSES:
         return np.argsort(keys, kind="stable")
     order, spare = np.empty((2, len(keys)), np.int64)
-    by_digits(np.ascontiguousarray(keys), least, passes, order, spare, np.empty(1 << DIGIT, np.int64))
+    by_digits(np.ascontiguousarray(keys), least, passes, order, spare, np.empty(1 << DIGIT_BITS, np.int64))
     return order
 
 
@@ -34,11 +34,11 @@ def by_digits(keys, least, passes, order, spare, counts):
     for i in range(len(keys)):
         order[i] = i
     for turn in range(passes):
-        shift = np.int64(turn * DIGIT)
+        shift = np.int64(turn * DIGIT_BITS)
         for d in range(len(counts)):
             counts[d] = 0
         for i in range(len(keys)):
-            counts[((keys[i] - least) >> shift) & np.int64((1 << DIGIT) - 1)] += 1
+            counts[((keys[i] - least) >> shift) & np.int64((1 << DIGIT_BITS) - 1)] += 1
         at = np.int64(0)
         for d in range(len(counts)):
             here = counts[d]
@@ -46,7 +46,7 @@ def by_digits(keys, least, passes, order, spare, counts):
             at += here
         for i in range(len(keys)):
             s = order[i]
-            d = ((keys[s] - least) >> shift) & np.int64((1 << DIGIT) - 1)
+            d = ((keys[s] - least) >> shift) & np.int64((1 << DIGIT_BITS) - 1)
             spare[counts[d]] = s
             counts[d] += 1
         for i in range(len(keys)):

@@ -3,7 +3,7 @@
 Values are int64 keys whose order is the order of the values (``order_keys`` for doubles, NaN greatest); the maximum is
 computed as it is, the minimum as the maximum of the complements. The walks have the form of ``kernels.aggregates``.
 
-Nodes of all groups live in one pool, a flat int64 array with a fixed stride. Node 0 is nobody, so zeros mean "empty"
+Nodes of all groups live in one pool, a flat int64 array with a fixed stride. Node 0 is no node, so zeros mean "empty"
 and per-group arrays grow by appending zeros. ``control`` is (head of the free list, nodes ever used, a random state);
 the caller gives a pool with room for one node more for each element.
 """

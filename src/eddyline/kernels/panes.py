@@ -1,4 +1,4 @@
-"""Panes: what comes into one group within one slide is added up before windows see it.
+"""Panes: the elements of one group within one slide are added up before they enter windows.
 
 Elements come in order of time, so those of one pane (the elements between two ends, ``end[i]``) stand together. Each
 (pane, group) gets a slot, and of every argument the slot holds a sum and how many were not NULL.
@@ -6,7 +6,7 @@ Elements come in order of time, so those of one pane (the elements between two e
 A sum here is *exact or not made*. That of integers is an int64; that of doubles is a pair whose exact sum it is: the
 rounded sum, and the rest that rounding left over (two-sum, twice). An element with which either would no longer be
 exact (an overflow, a rest that needs more bits, an infinity, NaN) gets a new slot of the same pane and group. So what
-windows add up is the same bag of numbers, and nothing else is promised: slots are fewer where that is possible.
+windows add up has the same exact sum; that is the only guarantee: there are fewer slots only where that is possible.
 """
 
 from __future__ import annotations

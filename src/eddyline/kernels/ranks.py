@@ -2,8 +2,8 @@
 
 A row is a *node*, named by the caller (never 0). Its key is a row of int64 codes whose lexicographic order is the order
 of the rows; the last code is the node's own, so no two keys are equal. Each partition has a treap of its nodes, to find
-the place of a row in O(log n), and a list of them in order, to walk along. A node that is *ranked* knows its position
-and its rank, and those that are ranked stand at the head of the list.
+the place of a row in O(log n), and a list of them in order, to walk along. A *ranked* node has a position and a rank;
+the ranked nodes are the first ones of the list.
 
 A row that comes or goes changes the ranks of those behind it, up to the limit, and of no others. The walk along them
 starts at the change and ends at the first row whose rank stays as it was, or that neither was nor is ranked. Since a
@@ -34,7 +34,7 @@ def compare(keys, a, b, width):
 
 @kernel("void(int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64, int64)")
 def insert(keys, nodes, parts, part, node, priority):
-    """Put a node into the treap and the list of its partition. Links of node 0 stand in for those of nobody."""
+    """Put a node into the treap and the list of its partition. Node 0 stands in for a missing neighbour."""
     width = keys.shape[1]
     before, after = 0, 0
     nodes[0, LEFT] = parts[part, ROOT]

@@ -1,4 +1,4 @@
-"""What a batch of partial results brings to a state module, and what it takes along: values in, row numbers out."""
+"""One step of a batch of partial results through a state module: values in, row numbers out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The smallest of numbers that hold equally long, as steps: what a sliding minimum makes of points inside its window.
+"""Sliding minima as steps: the smallest of numbers that are all valid for equally long.
 
 Each number holds for [low, low + width). They begin in order, so those that can still become the smallest are a queue
 in order of their values: one that comes later and is not larger outlives all before it that are larger. Each number

@@ -3,7 +3,7 @@
 A sum of a window must be a function of the bag in it alone, whatever came and went before: with rounded additions it
 is not. A superaccumulator (Kulisch; Neal, "Fast exact summation using small and large superaccumulators", 2015) is a
 fixed-point number wide enough for every double. Adding and taking away are exact integer operations, and the value is
-rounded once, half to even, when somebody looks at it: the result equals ``math.fsum`` of the bag.
+rounded once, half to even, when it is read: the result equals ``math.fsum`` of the bag.
 
 Invariants of one accumulator, a row of int64 (``ROW`` long for sums, ``SQUARE_ROW`` for sums of squares):
 
@@ -13,7 +13,7 @@ Invariants of one accumulator, a row of int64 (``ROW`` long for sums, ``SQUARE_R
    a double touches three of them by less than 2^35 each, so nothing can overflow before ``LOAD`` reaches 2^26.
 3. All zeros is the empty accumulator, so arrays of rows grow by appending zeros.
 
-A row takes 640 bytes (1184 for squares) for each group; only the few limbs between LOW and HIGH are ever looked at.
+A row takes 640 bytes (1184 for squares) for each group; only the few limbs between LOW and HIGH are ever read.
 """
 
 from __future__ import annotations

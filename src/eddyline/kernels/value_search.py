@@ -1,4 +1,4 @@
-"""Searches of a state module by one value for each attribute that is asked for: what most joins do.
+"""Searches of a state module by one value for each attribute of the search: the usual case in joins.
 
 They find and count what the searches by ranges do (``kernels.bit_address``), in half the time: nothing is prepared for
 ranges, and a row of a bucket is compared with values. The first attribute that is compared is the one with the fewest

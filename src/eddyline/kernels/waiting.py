@@ -1,5 +1,5 @@
-"""The message that is shown while a call waits for the compiler. Apart from ``compile``: whoever shows it need not load
-numba."""
+"""The message that is shown while a call waits for the compiler. Not in ``compile``, so that the code that shows it
+need not load numba."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def window_integral(
     coefficients of t − out_low, one more than the input has; ``cover`` (c₀, c₁) of the length that the window covers.
     Without ``partial`` windows that reach over a gap, or begin before the first piece, are left out.
     """
-    n, made, start, many = len(group), 0, 0, polynomial.shape[1]
+    n, made, start, terms = len(group), 0, 0, polynomial.shape[1]
     head_c, tail_c, work = np.empty(MOST), np.empty(MOST), np.empty(MOST)
     whole, rest = np.zeros(n + 1), np.zeros(n + 1)  # sums of integrals up to a row, as pairs of doubles
     length = np.zeros(n + 1)
@@ -93,13 +93,13 @@ def window_integral(
                 continue
             if partial and tail >= stop:
                 continue
-            for i in range(many):
+            for i in range(terms):
                 head_c[i] = polynomial[head, i] if in_head else 0.0
                 tail_c[i] = polynomial[tail, i] if in_tail else 0.0
             if in_head:
-                shift(head_c, many, (a - base[head]) * scale)
+                shift(head_c, terms, (a - base[head]) * scale)
             if in_tail:
-                shift(tail_c, many, (a - width - base[tail]) * scale)
+                shift(tail_c, terms, (a - width - base[tail]) * scale)
             held = 0.0
             covered = 0.0
             if in_head and in_tail and head == tail:
@@ -122,7 +122,7 @@ def window_integral(
                 continue
             out_group[made], out_low[made], out_high[made] = group[start], a, b
             out[made, 0] = held
-            for i in range(many):
+            for i in range(terms):
                 out[made, i + 1] = (head_c[i] - tail_c[i]) / (i + 1)
             cover[made, 0] = covered * scale
             cover[made, 1] = (1.0 if in_head else 0.0) - (1.0 if in_tail else 0.0)

@@ -1,6 +1,6 @@
 """Samples of many keys in order of time: averages and extremes over (t − w, t] along the straight lines between them.
 
-What is correct: a *run* is a stretch of samples of a key of which no two neighbours are farther apart than the gap. At
+What is correct: a *run* is a stretch of samples of a key; no two neighbours in it are farther apart than the gap. At
 every multiple t of the step with run's first sample + w ≤ t ≤ its last sample the window has a value: the integral of
 the lines divided by w, or their infimum or supremum, which lies at a sample or at an end of the window. A multiple gets
 its value when the next sample of the key has come, or at once if it is a sample.
@@ -9,8 +9,8 @@ Each key has a ring of the samples that windows to come can still reach: those b
 every sample goes the integral of its run up to it, over w, as a pair of doubles, so that an average costs the same
 however wide the window is; and for an extreme a queue of the samples that could still become it.
 
-The ways of keys and their reviews are those of ``kernels.interpolate``. Two things differ. A key that is fitted fills
-its ring too, so it may return to tuples at any sample. And when a fit begins at s, its models know no window
+The modes of keys and their reviews are those of ``kernels.interpolate``. Two things differ. A key that is fitted fills
+its ring too, so it may return to tuples at any sample. And when a fit begins at s, its models have no whole window
 before s + w: up to there (``UNTIL``) tuples give the values.
 """
 
@@ -173,8 +173,8 @@ def pass_windows(
         stop = now if on_tuples else min(now, state[k, UNTIL] - 1)
         if ahead <= stop:
             made = meta[MADE]
-            many = 1 if stop - ahead < step else (stop - ahead) // step + 1
-            if made + many > len(out):
+            multiples = 1 if stop - ahead < step else (stop - ahead) // step + 1
+            if made + multiples > len(out):
                 meta[NEXT] = place
                 return False
             newest = state[k, BEGIN] + ((state[k, NEWEST] - 1) & (state[k, ROOM] - 1))

@@ -1,8 +1,8 @@
-"""Accumulators of numbers: each owns the per-group state of one aggregate argument and walks it with one kernel.
+"""Accumulators of numbers: each owns the per-group state of one aggregate argument and updates it with one kernel.
 
-An accumulator may serve several calls (``sum(x)`` and ``avg(x)``, ``min(x)`` and ``max(x)``); ``emitted`` then says
-what a call sees of it. All-zero state means an empty group, so state arrays grow by appending zeros and a released
-group needs no cleaning: its counts are back at zero.
+An accumulator may serve several calls (``sum(x)`` and ``avg(x)``, ``min(x)`` and ``max(x)``); ``emitted`` is the value
+for a call. All-zero state means an empty group, so state arrays grow by appending zeros and a released group needs no
+cleaning: its counts are back at zero.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=np.generic)
 
 
 class Overflow(Exception):
-    """The sum at a slot does not fit its type; the operator knows the group and makes the message."""
+    """The sum at a slot does not fit its type; the operator finds the group and makes the message."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
@@ -211,7 +211,7 @@ class PaneDoubleSum(DoubleSum):
 
     def walk(self, w: Walk, arguments: tuple[Argument, ...]) -> None:
         total, rest, n = arguments
-        # Two elements for each pane, of which the second ends the instant; zeros need not be added.
+        # Two elements for each pane: the second ends the instant. Zeros need not be added.
         slot, parts = np.full(2 * len(w.slot), -1, np.int64), np.empty(2 * len(w.slot), np.int64)
         slot[1::2], parts[::2], parts[1::2] = w.slot, total.codes, rest.codes
         group, weight = np.repeat(w.group, 2), np.repeat(w.weight, 2)

@@ -1,6 +1,6 @@
-"""adaptive select: a select whose conjuncts are asked in an order that changes while it runs.
+"""adaptive select: a select whose conjuncts are evaluated in an order that changes while it runs.
 
-Which order, when and why is not known here: the conjunction that it was given decides.
+The order is chosen by the conjunction that it is built with; this file contains no policy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""seq-window where nothing that leaves can show: every element enters at its own instant, and nothing is kept."""
+"""seq-window where no deletion can change the result: every element enters at its own instant, and none is kept."""
 
 from __future__ import annotations
 

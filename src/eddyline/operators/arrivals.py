@@ -1,4 +1,4 @@
-"""Which element is which: identities and order of arrival of the elements in each group.
+"""Identities of elements, and the order of arrival of the elements in each group.
 
 FIRST, LAST and users' aggregates see the elements of a group in order of (time, arrival), so a deletion must name the
 insertion that it undoes. Windows over streams say it with ids. Where an input has none (above a join, say), rows are
@@ -69,7 +69,7 @@ class Arrivals:
         return ids
 
     def _link(self, w: Walk) -> None:
-        self.node = self.elements.intern([pa.array(self.ids)], len(self.ids)) + 1  # 0 is nobody
+        self.node = self.elements.intern([pa.array(self.ids)], len(self.ids)) + 1  # 0 is no element
         self.links = grown(self.links, self.elements.capacity + 1)
         self.ends = grown(self.ends, w.capacity)
         self.first, self.last = np.zeros(w.size, np.int64), np.zeros(w.size, np.int64)

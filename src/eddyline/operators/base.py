@@ -1,9 +1,8 @@
-"""What every operator is: changes in, changes out, for whole instants.
+"""The base of all operators: changes in, changes out, for whole instants.
 
 ``process`` gets, for every input, all changes with times in (previous frontier, frontier] and returns the changes of
-its output with times in the same interval, or in that between the instants up to which it is complete. Nothing else is
-allowed to influence the result: not how the interval was
-cut, not when the call was made.
+its output with times in the same interval, or in that between the instants up to which it is complete. Nothing else may
+influence the result, neither the lengths of the intervals nor the time of the call.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from eddyline.operators.failed_rows import Locate, described, for_row
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
 
-# An operator counts the rows it holds within one run, whose elements may span many windows: every so many elements, and
-# so many times at most. More counts give a truer maximum and cost time.
+# An operator counts the rows that it holds within one run, whose elements may span many windows: once for so many
+# elements, and so many times at most. More counts give a more exact maximum and cost time.
 ELEMENTS_PER_ROW_COUNT, ROW_COUNTS_PER_RUN = 256, 16
 
 
 @dataclass(slots=True)
 class Context:
-    """What the operators of one query share. ``start`` is the first instant of the query's time: it is known before
+    """The data that the operators of one query share. ``start`` is the first instant of the query's time, set before
     the first call of ``process``, because an instant closes only after every stream has shown one that is later.
     """
 
@@ -140,12 +139,12 @@ class Operator(ABC):
         return ""
 
     def adapts(self) -> list[str]:
-        """Lines for explain: what could be done in another way, how it is done now, what is known. Empty if nothing."""
+        """Lines for explain: alternatives, the present plan, statistics. Empty if the operator does not adapt."""
         return []
 
     def pin(self, pinned: bool) -> None:  # noqa: B027 (most operators have one plan)
         """Keep the plan as it is, or let policies change it again."""
 
     def statistics(self) -> dict[str, Any]:
-        """What an operator that adapts knows and did, as plain data. Empty if it does not."""
+        """Statistics and decisions of an operator that adapts, as plain data. Empty if it does not."""
         return {}

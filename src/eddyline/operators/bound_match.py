@@ -1,7 +1,8 @@
 """Semijoin, antijoin and mark join by one comparison beside equalities: ``EXISTS (… T.k = S.k AND T.x < S.x)``.
 
-Pairs need not be found for that: the least and the greatest right value of a key tell whether a left row has a partner
-(``kernels.bounds``). A change costs the logarithm of what is there, and each left row whose answer it changes.
+Pairs need not be found for that: the least and the greatest right value of a key decide whether a left row has a
+partner (``kernels.bounds``). A change costs the logarithm of the number of rows, and a step for each left row whose
+answer it changes.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ ARRAYS = ("present", "rows", "extremes", "right_roots", "right_control", "left_r
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``left op right``, and the expressions that are equal beside it: pairs of a left and a right one. ``told`` is the
+    """``left op right``, and the expressions that are equal beside it: pairs of a left and a right one. ``text`` is the
     text of ``right`` for explain."""
 
     left: Expr
     op: str
     right: Expr
     equal: tuple[tuple[Expr, Expr], ...]
-    told: str
+    text: str
 
 
 class BoundMatch(Operator):
@@ -177,8 +178,8 @@ class BoundMatch(Operator):
         return len(self.bag) + rows, total
 
     def describe(self) -> str:
-        value, each = self.on.told, " for each key" if self.on.equal else ""
+        value, each = self.on.text, " for each key" if self.on.equal else ""
         kept = f"the least and the greatest {value}{each}" if self.grows else f"the values of {value}{each}, in order"
         if self.forget:
             return f"{kept}; rows of the left side are judged once and not kept"
-        return f"the rows of the left side and {kept}: the least and the greatest tell whether a row has a partner"
+        return f"the rows of the left side and {kept}: the least and the greatest decide whether a row has a partner"

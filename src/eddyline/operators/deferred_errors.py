@@ -1,8 +1,8 @@
-"""Errors by row that wait: of rows that a conjunct further up may still drop.
+"""Deferred errors: an error waits with its row as long as a conjunct further up may still drop the row.
 
-FALSE or NULL from any conjunct forgets the error of another. Where the conjuncts of a row are not asked at one place
-(IN and EXISTS against what changes keep their own), an error is *noted* in a hidden column and travels with the row;
-it counts when the row has passed everything else, at the instant at which it does.
+If any conjunct gives FALSE or NULL for a row, an error of another conjunct does not count. Where the conjuncts of a row
+are not evaluated at one place (IN and EXISTS against relations that change have operators of their own), an error is
+*noted* in a hidden column of the row. It counts at the instant at which the row has passed all other conjuncts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DeferredErrorsContext(Context):
 
 
 class Within(Operator):
-    """Around another operator, for which it speaks."""
+    """A wrapper around another operator; it takes that operator's place in the plan."""
 
     def __init__(self, inner: Operator, schema: Schema) -> None:
         super().__init__(inner.name, schema)

@@ -1,8 +1,8 @@
 """DISTINCT in aggregates: weights of the different values of each group.
 
 The values of a group are numbered once for all calls that read them, however many there are: ``count(DISTINCT x)`` and
-``count(DISTINCT CASE WHEN c THEN x END)`` count the same pairs of a group and an x, the second those of the rows for
-which c is TRUE. So a call costs a counter for each pair, and only the first of them a look-up for each row.
+``count(DISTINCT CASE WHEN c THEN x END)`` count the same pairs of a group and an x, the second only in the rows for
+which c is TRUE. So every call has a counter for each pair, and only the first call a look-up for each row.
 """
 
 from __future__ import annotations

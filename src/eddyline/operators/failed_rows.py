@@ -1,8 +1,8 @@
-"""Which row an expression failed for, in the words of its user: the stream, the time, the values that were at hand, and
+"""The row that an expression failed for, described for the user: the stream, the time, the values of its columns, and
 the line of its file where one is found.
 
-Operators have the columns that the plan reads, under names such as ``S.v``. They do not know lines or row numbers: rows
-are put in order, joined and grouped on the way. Time and values find the row in its source (``locate``).
+Operators have the columns that the plan reads, under names such as ``S.v``. They have no lines or row numbers, because
+rows are put in order, joined and grouped on the way. ``locate`` finds the row in its source by time and values.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final
 from eddyline.core.errors import DataError, clipped
 from eddyline.core.time import TimeKind, time_text
 
-COLUMNS: Final = 6  # shown at most
-WIDTH: Final = 40  # characters of a value
+COLUMNS_SHOWN: Final = 6  # in a message, at most
+VALUE_CHARACTERS: Final = 40  # of a value in a message, at most
 
 # The stream, values of some of its columns, and the time of the failure → the place of the row, if it is found.
 Locate = Callable[[str, Mapping[str, Any], int], str | None]
@@ -45,8 +45,8 @@ def described(
     shown = [
         f"{f'{alias}.' if alias and len(aliases) > 1 else ''}{name} = {_value(value)}" for alias, name, value in parts
     ]
-    more = ", …" if len(shown) > COLUMNS else ""
-    values = f": {', '.join(shown[:COLUMNS])}{more}" if shown else ""
+    more = ", …" if len(shown) > COLUMNS_SHOWN else ""
+    values = f": {', '.join(shown[:COLUMNS_SHOWN])}{more}" if shown else ""
     places: dict[str, str] = {}
     for alias in aliases:
         if locate is None or time is None:
@@ -71,4 +71,6 @@ def for_row(error: DataError, which: str) -> DataError:
 def _value(value: Any) -> str:
     if value is None:
         return "NULL"
-    return clipped(str(value) if isinstance(value, datetime.date | datetime.timedelta) else repr(value), WIDTH)
+    return clipped(
+        str(value) if isinstance(value, datetime.date | datetime.timedelta) else repr(value), VALUE_CHARACTERS
+    )

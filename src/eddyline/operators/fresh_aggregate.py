@@ -1,8 +1,8 @@
 """An aggregate of rows that stay for one window only: they enter together, and have left when the next window closes.
 
 All rows of a tumbling window, and all of a session, enter at one instant. So the groups of that instant are complete
-when it has been processed: they need no accumulators that live on, and no row has to be taken out of them again. Each
-run groups its rows by instant and keys, and forgets them.
+when it has been processed: no accumulator has to be kept, and no row has to be subtracted again. Each run groups its
+rows by instant and keys, and keeps none of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A relation as it is, kept so that all of it can be shown at given instants: below ``Rstream`` and ``Wstream``."""
+"""Keeps the rows of a relation, to show it as a whole at given instants: for ``Rstream`` and ``Wstream``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eddyline.operators.base import Operator
 from eddyline.operators.streams import repeat
 from eddyline.synopses.bag import Bag
 
-ROOM = 1 << 14  # rows at once, at least
+MIN_RESULT_ROWS = 1 << 14  # rows for which there is room, at least
 
 
 class HeldRelation:
@@ -25,7 +25,7 @@ class HeldRelation:
         self.weight, self.live, self.place = (np.zeros(64, np.int64) for _ in range(3))
         self.alive = 0
 
-    def at(self, delta: Delta, ticks: Int64s, room: int = ROOM) -> Delta:
+    def at(self, delta: Delta, ticks: Int64s, room: int = MIN_RESULT_ROWS) -> Delta:
         """The ticks are in order, none twice; changes after the last of them are applied, too. Rows with ids stand in
         the order of these within a tick: that of their arrival."""
         slot = self.bag.insert(delta) if len(delta) else np.empty(0, np.int64)

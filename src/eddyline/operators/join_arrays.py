@@ -13,7 +13,7 @@ from eddyline.operators.cache_operators import Bloom, CacheOperators
 from eddyline.operators.join_plan import CacheSpec, Condition, JoinGraph, Step
 from eddyline.operators.join_side import JoinSide
 from eddyline.synopses import join_contents
-from eddyline.synopses.join_caches import BUCKETS, NODES
+from eddyline.synopses.join_caches import INITIAL_BUCKETS, INITIAL_NODES
 from eddyline.synopses.join_contents import stride_from
 from eddyline.synopses.pooled_contents import PooledContents
 from eddyline.synopses.store_id import StoreId
@@ -225,7 +225,7 @@ class JoinArrays(PooledContents):
         self, frontier: int, events: tuple[Int64s, ...], next_event: Int64s, room: int, limit: int = int(k.NEVER)
     ) -> int:
         """Apply events until all are done, ``limit`` of them have arrived, ``room`` results are full, or a ring or a
-        complete store is, which is then made larger: the kernel's status. Results wait until somebody takes them."""
+        complete store is, which is then made larger. Returns the kernel's status; the results wait in ``out``."""
         if len(self.out[0]) != room:  # kept from call to call: new pages cost more than the results in them
             assert not self.found
             m = len(self.sides)
@@ -307,7 +307,10 @@ class JoinArrays(PooledContents):
         buckets, nodes = self.cache_operators.caches.size_of(store)
         self._resize({store: (2 * buckets, nodes)})
         after = self.cache_operators.caches.counts(store)
-        fits = max(BUCKETS, 1 << (4 * after.entries).bit_length()), max(NODES, 1 << (4 * after.live).bit_length())
+        fits = (
+            max(INITIAL_BUCKETS, 1 << (4 * after.entries).bit_length()),
+            max(INITIAL_NODES, 1 << (4 * after.live).bit_length()),
+        )
         self._resize({store: fits})
 
     def _resize(self, sizes: Mapping[StoreId, tuple[int, int]]) -> None:

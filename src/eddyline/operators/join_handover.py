@@ -1,8 +1,8 @@
 """Hands the state of a join over between two instants: from a constrained join to a plain one, and back.
 
-A plain join keeps the rows of a window as a ring: row numbers without gaps, those that join with nothing with weight 0.
-A constrained join has the rows of a window in slots and in a spill, without those that join with nothing. So of a
-tuple-based window, which counts all rows, those that are missing are put back as rows of NULLs with weight 0.
+A plain join keeps the rows of a window as a ring: row numbers without gaps, where rows that join with nothing have
+weight 0. A constrained join has the rows of a window in slots and in a spill, without those that join with nothing. A
+tuple-based window counts all rows, so for such a window the missing rows are inserted as rows of NULLs with weight 0.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def _ring(join: ConstrainedJoin, plain: MJoin, i: int, earlier: int, now: int) -
     _, weights = plain.sides[i].key_codes(columns, len(rows))
     leaves = rows.leave
     if limit:
-        many = min(limit, arrived + earlier)
-        source = np.full(many, -1, np.int64)
-        source[rows.number - (arrived - many)] = np.arange(len(rows))
-        weights = np.where(source < 0, 0, weights[source]) if len(rows) else np.zeros(many, np.int64)
+        row_count = min(limit, arrived + earlier)
+        source = np.full(row_count, -1, np.int64)
+        source[rows.number - (arrived - row_count)] = np.arange(len(rows))
+        weights = np.where(source < 0, 0, weights[source]) if len(rows) else np.zeros(row_count, np.int64)
         columns = {n: c.take(pa.array(source, mask=source < 0)) for n, c in columns.items()}
-        leaves = np.full(many, NEVER, np.int64)
+        leaves = np.full(row_count, NEVER, np.int64)
     held, waiting = len(weights), len(side.time)
     later = side.rows.probe(side.slot, side.spec.schema.names)
     codes, valid = plain.sides[i].key_codes(later, waiting)

@@ -1,8 +1,8 @@
-"""What a multiway join consists of: inputs, keys, pipelines. Pure data, turned into arrays for the kernel.
+"""The plan of a multiway join: inputs, keys, pipelines. Pure data, turned into arrays for the kernel.
 
-Equalities make equivalence classes of key expressions (R.a = S.a and S.a = T.a let a pipeline go from R to T). A step
-compares all members of its target with the members of that input of the class which was bound first: so, whatever the
-order, all members of a class agree once they are bound, and no equality is checked twice.
+Equalities form equivalence classes of key expressions (R.a = S.a and S.a = T.a let a pipeline go from R to T). A step
+compares all members of its target with those members of the class whose input was bound first. So in any order all
+members of a class agree once they are bound, and no equality is checked twice.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class JoinSide:
         return codes, valid
 
     def compute(self, keys: Sequence[Expr], ordered: frozenset[int], own: Sequence[int]) -> None:
-        """Compute the codes of these keys from now on, of which ``own`` are those of this join; also those of the
+        """Compute the codes of these keys from now on (``own`` are the numbers of this join's keys), also for the
         events that wait, whose rows are the last of the stub."""
         self.keys, self.ordered, self.own = [compile_expr(e) for e in keys], ordered, frozenset(own)
         waiting = len(self.time)

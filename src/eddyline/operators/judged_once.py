@@ -1,15 +1,15 @@
-"""judged once: a users' function is asked about a row when it comes, and its answer is remembered until the row leaves.
+"""judged once: a user's function is called for a row when the row enters, and its result is kept until the row leaves.
 
-A selection over a relation is asked about a row when it enters and when it leaves. Functions of the tuple would say
-the same both times, at twice the price; one that is not deterministic may not, and the relation would keep rows that
-are gone, or lose rows twice. So the answer about a row is remembered, and a deletion is treated as its insertion was:
-it passes if that passed, and where that failed it fails alike, so that equal rows which fail and come and go within one
-instant still cancel.
+A selection over a relation evaluates its conjuncts for a row when it enters and when it leaves. Functions of the tuple
+give the same result both times, at twice the price. A function that is not deterministic may give another one, and the
+relation would keep rows that are gone, or lose rows twice. So the result for a row is remembered, and a deletion is
+treated like its insertion: it passes if that passed, and where that failed it fails alike, so that equal rows which
+fail and come and go within one instant still cancel.
 
-Rows of windows are told apart by their ids. Other relations have none: equal rows share an answer as long as one of
+Rows of windows are identified by their ids. Other relations have none: equal rows share a result as long as one of
 them is there, and so do rows that agree in all columns which the functions read, if those are deterministic.
 
-What comes and goes within one instant was never there: nobody is asked about it.
+No function is called for a row that comes and goes within one instant: it was never in the relation.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Settling:
 
 class JudgedOnce(Within):
     """Around an operator that keeps some rows of its first input (of the schema ``given``) and adds columns to them;
-    what follows depends on the row alone. Each row is deleted one day, by its id; with ``keys``, the columns by which
-    rows are told apart, by its value."""
+    the result depends on the row alone. Each row is deleted later, by its id; or, with ``keys``, by its values in these
+    columns."""
 
     def __init__(
         self, inner: Operator, given: Schema, keys: Sequence[str] | None = None, settling: Settling | None = None
@@ -60,15 +60,15 @@ class JudgedOnce(Within):
         left, *others = deltas
         left = net_ids(left) if self.keys is None else net(left, self.given)
         asked, where = self._unknown(left)
-        told = self.inner.process((asked, *others), frontier)
+        answers = self.inner.process((asked, *others), frontier)
         if not len(left):
             return Delta.empty(self.schema)
-        self._remember(where, told, len(asked))
+        self._remember(where, answers, len(asked))
         out = self._recall(left)
         return out if self.settling is None else settled(out, (self.settling.note,), self.given, self.settling.context)
 
     def _unknown(self, left: Delta) -> tuple[Delta, list[pa.Array]]:
-        """The rows to ask about, numbered, and their keys."""
+        """The rows without a remembered answer, numbered, and their keys."""
         new = left.weights > 0
         keys = self._keys(left)
         if self.keys is not None and len(left):
@@ -93,19 +93,19 @@ class JudgedOnce(Within):
             return [left.columns[n] for n in self.keys]
         return [pa.array(np.empty(0, np.int64) if left.ids is None else left.ids)]
 
-    def _remember(self, keys: list[pa.Array], told: Delta, asked: int) -> None:
+    def _remember(self, keys: list[pa.Array], answers: Delta, asked: int) -> None:
         if not asked:
             return
-        numbers: Int64s = np.empty(0, np.int64) if told.ids is None else told.ids
+        numbers: Int64s = np.empty(0, np.int64) if answers.ids is None else answers.ids
         own = [n for n in self.memory.payload.names if n != PASSED]
         if self.keys is None:
             index = pa.array(numbers)
-            self.memory.put([k.take(index) for k in keys], {n: told.columns[n] for n in own}, len(numbers))
+            self.memory.put([k.take(index) for k in keys], {n: answers.columns[n] for n in own}, len(numbers))
             return
         place = np.full(asked, -1, np.int64)
         place[numbers] = np.arange(len(numbers))
         index = pa.array(place, mask=place < 0)
-        payload = {n: told.columns[n].take(index) for n in own}
+        payload = {n: answers.columns[n].take(index) for n in own}
         self.memory.put(keys, {**payload, PASSED: pa.array(place >= 0)}, asked)
 
     def _recall(self, left: Delta) -> Delta:

@@ -34,7 +34,7 @@ KINDS = {"semi": k.SEMI, "anti": k.ANTI, "mark": k.MARK}
 class MatchOperator(Operator):
     """``kind`` semi keeps left rows with a partner, anti those without, mark keeps all and adds a Boolean column.
 
-    ``passing`` names the side of which nothing is kept beyond the instant at hand: its rows never leave, and all rows
+    ``passing`` names the side that is not kept beyond the present instant, because its rows never leave and all rows
     of the other side are there from the start of time. A left row is judged once then; a right row adds to the
     partners of the left rows, which keep their numbers. ``stub`` gives that side its place for the instant.
     """

@@ -1,7 +1,7 @@
 """match-select: a select some of whose conjuncts are memberships in relations that may change (IN, EXISTS).
 
-Each row of the first input is judged once, at its own instant, by all conjuncts alike. That is right where a row is
-there at that instant alone (elements of a stream, ``[NOW]``), or where no relation changes; the planner sees to it.
+Each row of the first input is judged once, at its own instant, by all conjuncts alike. That is correct where a row
+exists at that instant alone (elements of a stream, ``[NOW]``), or where no relation changes; the planner ensures it.
 """
 
 from __future__ import annotations

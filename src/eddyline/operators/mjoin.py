@@ -32,20 +32,20 @@ TAKEN = "taken over"  # of saved state: that of the join that took over from thi
 
 
 class JoinAdapter(Protocol):
-    """Changes the plan of a join between two elements. The operator applies the plan, and knows no policy."""
+    """Changes the plan of a join between two elements; the operator applies the plan and contains no policy."""
 
     def begin(self, arrays: JoinArrays, next_event: Int64s, lengths: Sequence[int]) -> int:
-        """Before elements are applied, of which ``next_event`` … ``lengths`` wait: what to profile, and after how many
-        to ask again."""
+        """Called before elements are applied; those from ``next_event`` to ``lengths`` wait. Sets which of them are
+        profiled, and returns after how many elements to call again."""
 
     def end(self, arrays: JoinArrays, now: int) -> None:
-        """After that many elements, or all; the plan may be changed here."""
+        """Called after that many elements, or all; the plan may be changed here."""
 
     def describe(self, arrays: JoinArrays) -> list[str]:
         """Lines for explain."""
 
     def statistics(self, arrays: JoinArrays) -> dict[str, Any]:
-        """What is known and was done, as plain data."""
+        """Statistics and history, as plain data."""
 
     def state(self) -> dict[str, Any]:
         """What was learned, as plain numbers and arrays."""
@@ -55,11 +55,11 @@ class JoinAdapter(Protocol):
 
 
 class MJoin(Operator):
-    """Joins ``inputs`` on the equalities of ``graph`` and the ``conditions`` between ordered keys; ``residual`` is what
-    neither can say. An ``adapter`` may change the plan while the join runs."""
+    """Joins ``inputs`` on the equalities of ``graph`` and the ``conditions`` between ordered keys; ``residual`` has all
+    other conjuncts. An ``adapter`` may change the plan while the join runs."""
 
-    ROOM = 1 << 12  # results for which there is room at first
-    PAIRS = 1 << 16  # results that are turned into rows at once
+    FIRST_RESULT_ROOM = 1 << 12  # results of the kernel for which there is room at first
+    RESULTS_AT_ONCE = 1 << 16  # that are turned into rows together
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class MJoin(Operator):
         self.context = context
         self.to_rows = JoinResults(self.sides, graph, residual, self.schema, context)
         self.arrays = JoinArrays(self.sides, graph, conditions)
-        self.room = self.ROOM
+        self.room = self.FIRST_RESULT_ROOM
         self.adapter: JoinAdapter | None = None
         self._most = 0  # rows, during the last run
         self._nothing = Delta.empty(schema)
@@ -115,7 +115,7 @@ class MJoin(Operator):
             status = self.arrays.run(frontier, events, next_event, self.room, limit)
             if adapter is not None:  # only it sets limits
                 limit -= int(next_event.sum()) - before
-            if self.arrays.found >= self.PAIRS and not self.to_rows.can_fail:
+            if self.arrays.found >= self.RESULTS_AT_ONCE and not self.to_rows.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
             if status == k.FULL:

@@ -43,7 +43,7 @@ from eddyline.models.window_instants import window_plan
 from eddyline.operators.base import Context, Operator
 from eddyline.streamon.decision import Decision
 
-AT = "_at"  # the instant that a predicted row speaks of
+AT = "_at"  # the instant that a predicted row is about
 _CLOSED = pa.array(["()", "[)", "(]", "[]"])  # by the bits of closedness
 
 
@@ -127,10 +127,10 @@ class ModelOperator(Operator):
 
     def _warn(self) -> None:
         found = (s.single_samples() for s in self.stores if isinstance(s, FittedStore))
-        told = next((sentence for sentence in found if sentence is not None), None)
-        if told is not None:
+        warning = next((sentence for sentence in found if sentence is not None), None)
+        if warning is not None:
             self.warned = True
-            warnings.warn(told, ManySignalsWarning, stacklevel=2)
+            warnings.warn(warning, ManySignalsWarning, stacklevel=2)
 
     def _invert(self, inverter: Inverter, deltas: Sequence[Delta], given: Sequence[dict[str, pa.Array]]) -> None:
         """Bounds of the samples that these elements change."""
@@ -196,7 +196,7 @@ class ModelOperator(Operator):
     # ── segments ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _segments(self, p: Pieces, known: float) -> Delta:
-        # What ends at ``known`` may be cut by a segment that begins there, which nobody has seen yet.
+        # A piece that ends at ``known`` may be cut by a segment that begins there, which has not arrived yet.
         complete = (p.high < known) & (p.high >= self.done)
         first, last = Grid(1.0, -np.inf, np.inf).multiples(p.low, p.high, p.closed)
         sliver = complete & (p.low != p.high) & (last < first)
@@ -215,8 +215,8 @@ class ModelOperator(Operator):
         for name, modelled in self.program.columns:
             if modelled:
                 c = shifted(p.values[name].c, by)
-                many = sum(n.rpartition("_")[0] == name for n in self.schema.names if n not in columns)
-                for i in range(many):
+                coefficient_count = sum(n.rpartition("_")[0] == name for n in self.schema.names if n not in columns)
+                for i in range(coefficient_count):
                     columns[f"{name}_{i}"] = _doubles(c[:, i]) if i < c.shape[1] else pa.array(np.zeros(len(p)))
         columns["_from"], columns["_to"] = self._times(low), self._times(high)
         columns["_closed"] = _CLOSED.take(pa.array(closed))
@@ -270,9 +270,9 @@ class ModelOperator(Operator):
         if self.program.bound is not None:
             found["uncertain rows"] = self.uncertain
             found |= {
-                f"{a}: {n}": many
+                f"{a}: {n}": coefficient_count
                 for a, s in zip(self.aliases, self.stores, strict=True)
-                for n, many in s.statistics().items()
+                for n, coefficient_count in s.statistics().items()
             }
         return found
 

@@ -1,4 +1,4 @@
-"""One aggregate column of the result: what each group showed last, and what it shows now."""
+"""One aggregate column of the result: the last value that each group emitted, and its present value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eddyline.synopses.codes import direct_values, is_direct
 
 
 class Output(Protocol):
-    """``collect`` lays out one value per slot: first what the touched groups showed, then what was emitted."""
+    """``collect`` lays out one value per slot: first the last values of the touched groups, then the emitted ones."""
 
     def collect(self, touched: Int64s, capacity: int) -> None: ...
 

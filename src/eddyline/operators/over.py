@@ -61,7 +61,7 @@ class Rows:
         self._whole: dict[str, pa.Array] = {}
 
     def at(self, name: str, places: Int64s) -> pa.Array:
-        """A column at some places. What is not kept is NULL at kept rows: nobody asks for it there."""
+        """A column at some places. A column that is not kept is NULL at kept rows: no value reads it there."""
         if name not in self._whole:
             new, missing = self.new[name], len(self.order) - len(self.new[_ID])
             kept = self.kept[name] if name in self.kept else pa.nulls(missing, decoded(new.slice(0, 0)).type)
@@ -189,9 +189,9 @@ class OverOperator(Operator):
         ends = np.concatenate([begins[1:], [n]]) - 1
         groups = sorted_group[begins]
         self.newest[groups] = rows[ends]
-        many = np.minimum(self.length[groups] + (ends - begins + 1), self.kept)
-        self.live += int((many - self.length[groups]).sum())
-        self.length[groups] = many
+        lengths = np.minimum(self.length[groups] + (ends - begins + 1), self.kept)
+        self.live += int((lengths - self.length[groups]).sum())
+        self.length[groups] = lengths
         if size > 2 * self.live + ROWS_BEFORE_COMPACTION:
             self._load(*self._rows())
 

@@ -1,4 +1,4 @@
-"""What the elements of a stream of panes are made of. Known to the planner, so this module loads no kernels."""
+"""The columns of a stream of panes. The planner imports this module, so it loads no kernels."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Panes: a stream is made smaller before sliding windows that are only added up.
+"""Panes: a stream is made smaller below sliding windows whose elements are only added up.
 
-Between two instants at which a window can change, the order and the times of elements cannot show: they enter
+Between two instants at which a window can change, the order and the times of elements do not matter: they enter
 together and leave together. So below ``[RANGE w SLIDE l]`` all elements of one such *pane* and one group become one
-element, which holds the exact sums of what the aggregate adds up, how many there were of each, and how many in all.
+element, with the exact sums of the aggregate's arguments, the number of values in each sum, and the number of elements.
 Windows, synopses and aggregates above then work on panes.
 
 The ends of panes are the last instants whose elements enter at k·l (k·l itself, or k·l − 1 where windows are open at
 the right), and those whose elements leave there, w before; where several windows share panes, the ends of all. The
-operator needs no memory: what of a pane comes in two pieces becomes two elements, and each has the time of an element
-of its pane that has come, so it enters and leaves when they do.
+operator needs no memory: a pane that comes in two pieces becomes two elements. Each has the time of an element of its
+pane, so it enters and leaves the window with them.
 
-For the same reason panes can be made elsewhere, of any elements in order of time, and be handed in
-beside the elements themselves. They wait here until their instants are closed.
+For the same reason panes can be made elsewhere, from any elements in order of time, and be passed in beside the
+elements themselves. They wait here until their instants are closed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from eddyline.operators.pane_columns import ROWS, PaneColumns, SumKind
 from eddyline.synopses.codes import direct_values, is_direct
 from eddyline.synopses.keys import KeyTable
 
-MIN_ELEMENTS = 64  # of a batch that is added up: fewer cost more to add up than to pass on
-MOST_GROUPS = 1 << 16  # that are known from one batch to the next
-MAX_PANES_PER_ELEMENT = 0.5  # beyond which adding up is not worth it
-BATCHES_PASSED_ON = 15  # as they are, after one that was not worth adding up: fewer notice sooner when it is again
+MIN_ELEMENTS = 64  # of a batch that is made into panes: fewer cost more to add up than to pass on
+MAX_KNOWN_GROUPS = 1 << 16  # groups whose numbers are kept from one batch to the next
+MAX_PANES_PER_ELEMENT = 0.5  # with more, panes save less than they cost
+BATCHES_PASSED_ON = 15  # unchanged, after a batch with too many panes: fewer notice a change of the data sooner
 
 
 class Panes(Operator):
@@ -170,7 +170,7 @@ class Panes(Operator):
         if not columns:
             group = np.zeros(n, np.int64)
         else:
-            if len(self.groups) > MOST_GROUPS:
+            if len(self.groups) > MAX_KNOWN_GROUPS:
                 self.groups = KeyTable(self.groups.types)
             group = writable(self.groups.intern(columns, n))
         if len(self.place) < max(1, self.groups.capacity):

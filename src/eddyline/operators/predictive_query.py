@@ -3,10 +3,10 @@
 What is correct: at τ, the models known are those of the elements up to τ. P(τ) are the query's rows at the instants t
 ≥ τ (multiples of the sampling step) over these models. When an element at τ begins a segment, rows of P before that
 are not in P(τ) are taken back (−), new ones are added (+); rows at t < τ are final and never touched. ``_at`` is the
-t that a row speaks of, ``_time`` the τ at which it was said. Elements that are validated (``models.predicted``: they
-confirm their models, or are so far from any result that it does not matter) change nothing, and nothing is computed
-for them. One run of the program for each instant at which some segment begins: the answer
-does not depend on how the elements were cut into batches.
+t that a row is about, ``_time`` the τ at which it was predicted. Validated elements (``models.predicted``) confirm
+their models, or are so far from any result that it does not matter: they change nothing, and nothing is computed for
+them. The program runs once for each instant at which some segment begins, so the answer does not depend on how the
+elements were cut into batches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from eddyline.operators.model_query import AT, ModelOperator
 from eddyline.streamon.decision import Decision
 
 _NO_END = float(1 << 61)
-ROUNDING = 2.0**-36  # of a value: a difference that is no correction
+ROUNDING_SHARE = 2.0**-36  # of a value: a smaller difference is rounding, and no correction
 
 
 class PredictiveOperator(ModelOperator):
@@ -183,4 +183,4 @@ class PredictiveOperator(ModelOperator):
 def _close(a: float | None, b: float | None) -> bool:
     if a is None or b is None:
         return a is b
-    return abs(a - b) <= ROUNDING * max(1.0, abs(a), abs(b))
+    return abs(a - b) <= ROUNDING_SHARE * max(1.0, abs(a), abs(b))

@@ -37,7 +37,7 @@ class RankOperator(Operator):
     columns. ``append_only`` promises that nothing leaves.
     """
 
-    ROOM = 1 << 16  # results at once
+    RESULTS_AT_ONCE = 1 << 16  # results of one call of the kernel
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class RankOperator(Operator):
         self.codes = [OrderCodes(schema[n].type, descending, first) for n, descending, first in order]
         self.codes += [OrderCodes(schema[n].type) for n in ties]
         slow = any(not is_direct(schema[n].type) for n in ties)
-        self.ties = Ties(1 + self.sorted_by) if slow else None  # else all columns are asked at once
+        self.ties = Ties(1 + self.sorted_by) if slow else None  # else all columns are compared at once
         self.arrivals = None if by_id else Arrivals(schema, ends=False, forever=append_only)
-        # Where nothing is taken back, nobody has to find a row by its id.
+        # Where no row is ever deleted, no row has to be found by its id.
         self.bag = SlotRows(schema) if append_only else Bag(schema, by_id=True)
         self.parts = KeyTable([schema[n].type for n in partition])
         # By node, which is a slot of the bag plus one, and by partition.
@@ -140,7 +140,7 @@ class RankOperator(Operator):
 
     def _changes(self, delta: Delta, part: Int64s, node: Int64s) -> Delta:
         progress = np.array([0, 0, 0, self.random], np.int64)
-        room = self.ROOM + 2
+        room = self.RESULTS_AT_ONCE + 2
         limit = NO_LIMIT if self.limit is None else self.limit
         parts = []
         while True:

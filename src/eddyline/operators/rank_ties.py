@@ -1,9 +1,9 @@
-"""Ties of ranked rows, found before anybody compares them.
+"""Ties of ranked rows, found before the columns that break them are encoded.
 
 Rows that agree in their partition and in ORDER BY form a *class*. Only where a class has a second row do the values of
 other columns decide, and to put texts in order costs many times as much as to rank a row. So classes are counted, and
-the columns that break ties are asked for rows of classes with two rows or more. As long as a row is alone in its class,
-its codes for these columns are compared with nobody's, and may be anything.
+the columns that break ties are encoded for rows of classes with two rows or more. As long as a row is alone in its
+class, its codes for these columns are not compared with those of other rows, and may be anything.
 """
 
 from __future__ import annotations

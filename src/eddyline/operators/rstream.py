@@ -18,7 +18,7 @@ class RStream(Operator):
     last ``sessions`` of them are windows, which are ticks when a session closes. ``steps`` (with their offsets) are
     those of windows that slide."""
 
-    ROOM = 1 << 14  # results at once, at least
+    MIN_RESULT_ROWS = 1 << 14  # rows for which there is room, at least
 
     def __init__(
         self, name: str, schema: Schema, steps: Sequence[tuple[int, int]], by_id: bool, context: Context,
@@ -31,7 +31,7 @@ class RStream(Operator):
         self.done: int | None = None  # ticks up to here have been answered
 
     def process(self, deltas: Sequence[Delta], frontier: int) -> Delta:
-        return self.held.at(deltas[0], self._ticks(deltas[1:], frontier), self.ROOM)
+        return self.held.at(deltas[0], self._ticks(deltas[1:], frontier), self.MIN_RESULT_ROWS)
 
     def _ticks(self, streams: Sequence[Delta], frontier: int) -> Int64s:
         start = self.context.start

@@ -1,8 +1,8 @@
-"""Aggregates that are looked at behind every element: of the last rows of a partition, or of all of them.
+"""Running aggregates, with a value for every element: of the last rows of a partition, or of all its rows so far.
 
-The accumulators are those of GROUP BY, so a value is the same function of the bag: exact sums, one rounding. There the
-value of a group is looked at when an instant ends; here a step, which is an insertion and perhaps the deletion of the
-row that is too old, takes the place of the instant.
+The accumulators are those of GROUP BY, so a value is the same function of the bag: exact sums, one rounding. GROUP BY
+reads the value of a group when an instant ends; here it is read after each step: an insertion, and the deletion of the
+row that is too old, if there is one.
 """
 
 from __future__ import annotations

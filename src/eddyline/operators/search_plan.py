@@ -1,4 +1,4 @@
-"""What a batch of partial results asks of the next state module: attributes, and the range of values for each.
+"""The search of a batch of partial results in the next state module: attributes, and the range of values for each.
 
 An equality class gives one value for each key of the target; a comparison with a bound input (``a < b``) gives a
 bound of its range. The attributes that are asked for are the access pattern of the search.
@@ -15,7 +15,7 @@ from eddyline.core.delta import Int64s
 from eddyline.operators.join_plan import Condition, JoinGraph, Member
 from eddyline.synopses.state_module import Search
 
-LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
+LEAST_CODE, GREATEST_CODE = -(1 << 63), (1 << 63) - 1
 MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "ne": "ne"}
 
 CodesOf = Callable[[Member], Int64s]  # of a bound member, for each partial result of the batch
@@ -32,7 +32,7 @@ class SearchPlan:
     ranges: tuple[tuple[int, str, Member], ...]
     unequal: tuple[tuple[int, Member], ...]
     attributes: Int64s = field(init=False, repr=False, compare=False)  # those asked for
-    by_value: frozenset[int] = field(init=False, repr=False, compare=False)  # those of which a search gives one value
+    by_value: frozenset[int] = field(init=False, repr=False, compare=False)  # those that a search gives one value for
     one_value_each: bool = field(init=False, repr=False, compare=False)  # whether one member gives it, for each
 
     def __post_init__(self) -> None:
@@ -63,8 +63,8 @@ class SearchPlan:
         return sum(1 << (attributes - 1 - a) for a in self.asked)
 
     def search(self, codes: CodesOf, requests: int, max_enter: Int64s, min_leave: Int64s) -> Search:
-        low = np.full((requests, len(self.asked)), LEAST, np.int64)
-        high = np.full((requests, len(self.asked)), GREATEST, np.int64)
+        low = np.full((requests, len(self.asked)), LEAST_CODE, np.int64)
+        high = np.full((requests, len(self.asked)), GREATEST_CODE, np.int64)
         place = {a: j for j, a in enumerate(self.asked)}
         for key, member in self.equal:
             values, j = codes(member), place[key]
@@ -73,15 +73,15 @@ class SearchPlan:
             values, j = codes(member), place[key]
             if op in ("lt", "le"):
                 # Nothing is below the least value: a range that ends there is empty.
-                last = values if op == "le" else np.where(values == LEAST, LEAST, values - 1)
+                last = values if op == "le" else np.where(values == LEAST_CODE, LEAST_CODE, values - 1)
                 high[:, j] = np.minimum(high[:, j], last)
                 if op == "lt":
-                    low[values == LEAST, j] = GREATEST
+                    low[values == LEAST_CODE, j] = GREATEST_CODE
             else:
-                first = values if op == "ge" else np.where(values == GREATEST, GREATEST, values + 1)
+                first = values if op == "ge" else np.where(values == GREATEST_CODE, GREATEST_CODE, values + 1)
                 low[:, j] = np.maximum(low[:, j], first)
                 if op == "gt":
-                    high[values == GREATEST, j] = LEAST
+                    high[values == GREATEST_CODE, j] = LEAST_CODE
         return Search(self.attributes, low, high, max_enter, min_leave, self.by_value)
 
 

@@ -70,7 +70,7 @@ class TimeWindow(Operator):
             go, away = go[:0], away[:0]
         out = self._emit(go, away, come, at)
         self.entered = till_enter
-        # Whom nobody will ask to leave is forgotten when it has entered.
+        # An element that emits no deletion is removed from the synopsis when it has entered.
         done = entering if self.deletes == Deletions.NONE else leaving
         self.enter.forget(done)
         self.leave.forget(done)

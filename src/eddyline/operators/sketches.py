@@ -24,7 +24,7 @@ from eddyline.synopses.codes import direct_codes, is_direct
 
 _SPACE = 2.0**64
 _MANTISSA = 52
-_LEAST = 1 << _MANTISSA  # the least normal number: what is smaller counts as zero
+_LEAST_NORMAL = 1 << _MANTISSA  # the least normal number: smaller ones count as zero
 
 
 def value_hashes(array: pa.Array) -> list[int]:
@@ -137,7 +137,7 @@ def buckets(codes: Int64s, bits: int) -> Int64s:
     [-65536, 0, 65472, 65472, 65536]
     """
     size = codes & np.int64(0x7FFF_FFFF_FFFF_FFFF)
-    found = np.where(size < _LEAST, 0, size >> (_MANTISSA - bits))
+    found = np.where(size < _LEAST_NORMAL, 0, size >> (_MANTISSA - bits))
     return np.where(codes < 0, -found, found)
 
 

@@ -1,11 +1,11 @@
 """star-look-up: a changing relation joined with constant ones, each by keys of its own (a star).
 
 Nothing changes in the constant relations after the start of time, so the join is linear in the changing input: each of
-its changes, + or −, yields all combinations of its partners, with its own time and weight, and is not kept. A change
-asks each relation at most once, in any order; one without a partner in a relation is out and asks no other. Partners
-are combined at the end, so what one relation yields makes no look-up in another dearer.
+its changes, + or −, yields all combinations of its partners, with its own time and weight, and is not kept. A change is
+looked up in each relation at most once, in any order; without a partner in one relation it is not looked up in others.
+Partners are combined at the end, so many partners in one relation do not make look-ups in another more expensive.
 
-Which change takes which order is not known here: ``Routes`` decides.
+``Routes`` chooses the order for each change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class StarLookUp(Operator):
     """``place`` is where the changing input stands among the inputs; the others are ``relations``, in their order.
     ``residual`` are the conjuncts that are no keys. Results have the columns named in ``output``."""
 
-    PAIRS = 1 << 16  # results that are turned into rows at once
+    RESULTS_AT_ONCE = 1 << 16  # that are turned into rows together
 
     def __init__(
         self,
@@ -129,14 +129,16 @@ class StarLookUp(Operator):
         if self.can_fail or not len(rows):
             return [rows] if len(rows) else []
         before = np.cumsum(count[:, rows].prod(0))
-        ends = np.flatnonzero(np.diff(before // self.PAIRS)) + 1
+        ends = np.flatnonzero(np.diff(before // self.RESULTS_AT_ONCE)) + 1
         return np.split(rows, ends)
 
     def _combine(self, delta: Delta, rows: Int64s, first: Int64s, count: Int64s) -> Delta:
         """All combinations of the partners of each row, in the order of rows."""
-        many = count.prod(0)
-        which = np.repeat(np.arange(len(rows)), many)
-        place = np.arange(len(which)) - np.repeat(np.cumsum(many) - many, many)  # among the combinations of its row
+        combinations = count.prod(0)
+        which = np.repeat(np.arange(len(rows)), combinations)
+        place = np.arange(len(which)) - np.repeat(
+            np.cumsum(combinations) - combinations, combinations
+        )  # among the combinations of its row
         index = pa.array(rows[which])
         columns = {n: delta.columns[n].take(index) for n in self.own}
         for i, relation in enumerate(self.relations):

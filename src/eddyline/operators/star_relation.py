@@ -1,4 +1,4 @@
-"""What a star join is made of: its relations and who takes rows to them. No kernel is loaded for it."""
+"""The parts of a star join: its relations, and the protocol of routes to them. It loads no kernel."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
 
-# Asks a relation, by its number, for the partners of rows with these numbers: how many each has.
+# The number of partners in a relation, by its number, of each of the rows with these numbers.
 Look = Callable[[int, Int64s], Int64s]
 
 
 class Routes(Protocol):
-    """Chooses the order in which rows are joined with the relations. The operator applies it, and knows no policy."""
+    """Chooses the order in which rows are joined with the relations. The operator applies the order."""
 
     def look_up(self, columns: Mapping[str, pa.Array], length: int, times: Int64s, look: Look) -> Bools:
-        """Ask relations about rows; which rows have partners in all of them."""
+        """Look rows up in the relations; returns which rows have partners in all of them."""
 
     def adapts(self) -> list[str]: ...
     def statistics(self) -> dict[str, Any]: ...

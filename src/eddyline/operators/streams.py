@@ -1,4 +1,4 @@
-"""i-stream, d-stream, and the signed changes of a relation: what the user sees is netted per instant."""
+"""i-stream, d-stream, and the signed changes of a relation: the user sees changes that are netted per instant."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ElementColumns(Operator):
 
 class WindowColumns(ShowsWhenClosed):
     """A relation that changes when a window of it ends, each row with the edges of the present window. With
-    ``inserts_only`` nobody asks for deletions: every row is an insertion at each end."""
+    ``inserts_only`` no deletion is emitted: every row is an insertion at each end."""
 
     def __init__(
         self, name: str, schema: Schema, spec: Stepping, edges: Edges, by_id: bool, context: Context,

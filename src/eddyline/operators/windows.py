@@ -1,4 +1,4 @@
-"""When elements enter and leave a window: the table in ``core.window`` as array functions."""
+"""Times at which elements enter and leave a window: the table in ``core.window`` as array functions."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The order of arrival of the rows of a relation, as columns.
 
-A row of a join is made of elements. It came when the last of them came, and of rows that came at one instant the one
-with the earlier element is first, the inputs taken in the order of FROM. Both are functions of the elements alone: no
-plan, batch, shard or restart changes them. What looks right and is not: the order in which a join brings its rows,
-which is another one for every plan.
+A row of a join is made of elements. It arrives with the last of them. Of rows that arrive at one instant, the row with
+the earlier element is first; elements are compared input by input, in the order of FROM. Both are functions of the
+elements alone: no plan, batch, shard or restart changes them. What looks right and is not: the order in which a join
+emits its rows, which is different for every plan.
 
-Groups, ``DISTINCT``, set operators and declared relations have no elements to ask; rows of these have no arrival, and a
-join of such a relation with a window has that of the window.
+Rows of groups, ``DISTINCT``, set operators and declared relations are not made of elements, so they have no arrival. A
+row of a join of such a relation with a window arrives with the element of the window.
 """
 
 from __future__ import annotations

@@ -31,16 +31,16 @@ class ClosingWindows(Matches):
 
     def __init__(self, select: MakeSelect, judge: MakeJudge, kind: TimeKind) -> None:
         super().__init__(select, judge, kind)
-        self.shown: set[int] = set()  # relations of which Wstream shows all rows, by number
+        self.shown: set[int] = set()  # relations that Wstream emits as a whole, by number
         self.sessions: dict[
             int, int
         ] = {}  # windows with sessions by their number: the nodes that report when one closes
 
     def groups(self, p: Aggregate, need: Deletions) -> Output:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def panes(self, p: Aggregate, pane_columns: PaneColumns, need: Deletions) -> Output:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def wstream(self, p: ToStream) -> Output:
         """Where every row of the relation enters at each end of its window, those that enter are what is shown."""

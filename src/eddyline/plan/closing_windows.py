@@ -1,4 +1,4 @@
-"""Windows that close: at which instants ``Wstream`` speaks, and how far the time of its query reaches.
+"""Windows that close: at which instants ``Wstream`` emits rows, and how far the time of its query reaches.
 
 ``Wstream`` gives its relation at each instant at which one of the relation's *own* windows closes: those that are
 reached without passing another window. The windows below a window belong to the stream that it is put on.

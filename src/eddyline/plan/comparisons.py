@@ -1,5 +1,5 @@
-"""Conditions between two sides that are one comparison beside equalities: their bounds alone tell which rows have a
-partner."""
+"""Conditions between two sides that are one comparison beside equalities: the bounds of one side decide which rows of
+the other have a partner."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _analysed(flat: Flat, name: Callable[[str], str]) -> tuple[list[Lifted], lis
 
 
 def fallible_selection(graph: Matches, flat: Flat) -> Output:
-    """The operators of a selection of which ``can_fail_beside`` holds."""
+    """The operators of a selection for which ``can_fail_beside`` holds."""
     found = _analysed(flat, graph.hidden)
     assert found is not None
     lifted, kinds, parts = found

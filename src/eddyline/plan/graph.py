@@ -1,4 +1,4 @@
-"""What all parts of the builder share: the graph so far, what is known of each node, and names."""
+"""The state that all parts of the builder share: the graph built so far, facts about its nodes, and names."""
 
 from __future__ import annotations
 
@@ -99,16 +99,16 @@ class Graph:
         self.obstacles: dict[str, str] = {}  # marks that cannot be conjuncts like any other, and why
 
     def relation(self, p: Plan, need: Deletions) -> Output:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def private_stub(self, schema: Schema, kind: type[Stub] = Stub) -> Callable[[], Stub]:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:
         mine, self._attributed = tuple(self.stubs[self._attributed :]), len(self.stubs)

@@ -1,7 +1,8 @@
-"""What a join costs before anything was measured, in index accesses for an arriving element.
+"""The estimated cost of a join before anything was measured, in index accesses for an arriving element.
 
-Nothing is known of a join then but its number of inputs. The look-ups of a pipeline are taken to find between half a
-partner and two, evenly spread (as powers of two): what an order is worth depends on such differences alone.
+Before anything is measured, only the number of inputs of a join is known. The look-ups of a pipeline are assumed to
+find between half a partner and two, evenly spread (as powers of two): only such differences make one order cheaper
+than another.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from itertools import accumulate
 from math import comb
 from operator import mul
 
-FEWEST, MOST = 0.5, 2.0  # partners that a look-up finds
+MIN_PARTNERS_PER_LOOK_UP, MAX_PARTNERS_PER_LOOK_UP = 0.5, 2.0  # assumed, where nothing is measured
 
 
 def fan_outs(inputs: int) -> list[float]:
@@ -22,7 +23,8 @@ def fan_outs(inputs: int) -> list[float]:
     look_ups = inputs - 1
     if look_ups < 2:
         return [1.0] * look_ups
-    return [FEWEST * (MOST / FEWEST) ** (i / (look_ups - 1)) for i in range(look_ups)]
+    ratio = MAX_PARTNERS_PER_LOOK_UP / MIN_PARTNERS_PER_LOOK_UP
+    return [MIN_PARTNERS_PER_LOOK_UP * ratio ** (i / (look_ups - 1)) for i in range(look_ups)]
 
 
 def best_order(inputs: int) -> float:
@@ -36,7 +38,7 @@ def best_order(inputs: int) -> float:
 
 
 def any_order(inputs: int) -> float:
-    """Accesses on average over all orders: those of an order that nothing recommends.
+    """Accesses on average over all orders: the estimate for an order that was chosen without statistics.
 
     >>> any_order(2), round(any_order(4), 2)
     (1.0, 3.33)

@@ -1,7 +1,7 @@
 """Joins: how the planner builds an MJoin over the inputs of a logical join.
 
-A candidate that runs a join as an MJoin calls ``Joins.mjoin`` and says who may change its plan; one with an operator of
-its own asks for its inputs with ``relation`` and adds the operator with ``add``.
+A candidate that runs a join as an MJoin calls ``Joins.mjoin`` and passes the object that may change its plan; one with
+an operator of its own builds its inputs with ``relation`` and adds the operator with ``add``.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Joins(ClosingWindows):
     catalog: Catalog
 
     def stub_for(self, stream: Plan) -> Callable[[], Stub]:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def mjoin(self, p: Join, need: Deletions, adapt: Adapt | None = None, offer: MakeOffer | None = None) -> Output:
-        """An MJoin over the inputs of a join; ``adapt`` gives it a plan, or somebody who changes its plan; ``offer``
-        another join that may take over while it runs."""
+        """An MJoin over the inputs of a join. ``adapt`` sets its plan, or attaches the object that changes its plan;
+        ``offer`` makes another join that may take over while it runs."""
         from eddyline.operators.mjoin import MJoin
 
         parts = self.join_parts(p, need)
@@ -148,7 +148,7 @@ class Joins(ClosingWindows):
 
 
 def inputs_of(p: Join) -> list[str]:
-    """What the inputs of a join are called, told apart by number where two have one name."""
+    """The names of the inputs of a join, with a number where two inputs have the same name."""
     return distinct([alias_of(i) for i in p.inputs])
 
 

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 class Matches(Graph):
-    """The part of the builder that asks whether rows have partners."""
+    """The part of the builder for operators that test whether rows have partners."""
 
     def choice_of(self, p: Plan) -> Chosen:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def choice_of_match(self, matching: Matching) -> Chosen:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def enter(self, chosen: Chosen, out: Output) -> None:
-        raise AssertionError("the builder knows how")
+        raise AssertionError("a subclass of the builder defines this")
 
     def note_obstacles(self, flat: Flat) -> None:
         """Remember why memberships keep their places among the conjuncts, for the operators that say so."""

@@ -1,4 +1,4 @@
-"""How rows with partners are found: the facts that decide it. They are the same on the driver and on every shard.
+"""The facts that decide how rows with partners are found. They are the same on the driver and on every shard.
 
 A membership (IN, EXISTS) or an outer join asks one or more times which left rows have a partner on the right. Each time
 one of the candidates of the subject ``match`` is chosen by these facts.

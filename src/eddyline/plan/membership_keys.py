@@ -1,12 +1,12 @@
-"""What a membership (IN, EXISTS) compares, computed for a left row once instead of for every pair.
+"""The keys that a membership (IN, EXISTS) compares, computed for a left row once instead of for every pair.
 
-``f(S.a) IN (SELECT …)`` is a matter of keys like any other as soon as f(S.a) is a column. So what may not be moved (a
-user's function, an expression that can fail) and reads only the left row is *lifted*: it becomes a hidden column beside
-a note of its error, if it has one.
+``f(S.a) IN (SELECT …)`` compares keys like any other membership as soon as f(S.a) is a column. So an expression that
+may not be moved (a user's function, an expression that can fail) and reads only the left row is *lifted*: it becomes a
+hidden column beside a note of its error, if it has one.
 
-Such an error counts like the pairs that have it: iff there is some right row for which no other condition of the
-subquery is FALSE or NULL. What an operand of IN says is only asked after those conditions, so an operand that fails
-fails for each of the rows that satisfy them.
+Such an error counts if some pair of rows has it: iff there is some right row for which no other condition of the
+subquery is FALSE or NULL. An operand of IN is evaluated after those conditions, so an operand that fails does so for
+each of the rows that satisfy them.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A translated sub-plan. ``key`` has a set of equal columns for each part of the key, any of which stands for it;
+    """A translated sub-plan. ``key`` has a set of equal columns for each part of the key; any of them stands for it;
     an empty set is a part that was projected away."""
 
     node: pg.Node

@@ -1,7 +1,7 @@
 """Equal sub-plans: each different sub-plan of a plan gets a number, equal ones get the same.
 
-Equal means that they compute the same from the same inputs: they agree in every node, name and expression. Whoever
-runs one of them has the answer of all.
+Equal means that they compute the same from the same inputs: they agree in every node, name and expression. So running
+one of them gives the answer of all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Numbering:
         self._below: list[tuple[int, ...]] = []
         self.repeats = repeats_inputs(plans)
         self.readers = Counter[int]()
-        if self.repeats:  # without, every sub-plan has one reader, and numbers are given when somebody asks
+        if self.repeats:  # otherwise every sub-plan has one reader, and gets its number at its first look-up
             whole = {self.of(p) for p in plans}
             self.readers.update(n for below in self._below for n in below)
             self.readers.update(whole)

@@ -1,10 +1,10 @@
-"""Where panes stand in for the elements of a stream: below sliding windows that an aggregate only adds up.
+"""Panes in place of the elements of a stream: below sliding windows whose elements an aggregate only adds up.
 
 ``Aggregate`` directly over ``[RANGE w SLIDE l]`` or ``[HOP w EVERY l]`` of a stream, with counts, sums and averages of
-expressions that cannot fail: the window cannot show more of its elements than their sums for each group between two
-instants at which it can change. Everywhere else windows get the elements themselves.
+expressions that cannot fail: between two instants at which the window can change, its result depends only on the sums
+of its elements for each group. Everywhere else windows get the elements themselves.
 
-Panes can also be made where a stream is read, before its elements travel: if nobody needs them but one set of panes.
+Panes can also be made where a stream is read, before its elements travel: if a set of panes is their only reader.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class SourcePanes:
 
 
 def panes_for_all(p: Plan, stream: str) -> SourcePanes | None:
-    """The panes that can stand in for the elements of a stream everywhere in a plan; None: somebody needs elements.
+    """The panes that can stand in for the elements of a stream everywhere in a plan; None: some node needs elements.
 
-    An ``Rstream`` does: it shows its relation at the instant of each of them.
+    An ``Rstream`` needs them: it shows its relation at the instant of each element.
     """
     if any(isinstance(n, ToStream) and n.kind == "rstream" for n in each(p)):
         return None

@@ -44,7 +44,7 @@ class PlanNode:
     """One operator, or a source of elements. ``text`` is the piece of the query that it evaluates.
 
     ``statistics`` are totals so far. ``strategy`` is the policy that adapts the operator, with its parameters;
-    ``adapts`` says in words how it stands, and ``knows`` is what the policy knows, as plain data. ``chosen`` is set
+    ``adapts`` are lines of text on its present plan, ``knows`` the policy's statistics as plain data. ``chosen`` is set
     where there was a choice of operators: the subject, the operator, the version of its state, the estimated cost.
     ``readers`` are the queries of the session that read the operator, where it is more than this one.
     """
@@ -77,7 +77,7 @@ class PlanEdge:
 class PlanGraph:
     """A query's plan. ``nodes`` stand in the order in which they were built, inputs before what reads them; ``root`` is
     the id of the last. ``shared`` lists stores that several windows read. On Spark ``nodes`` are those of every shard
-    with the totals of all, ``partitioning`` says how rows travel to the shards, and ``shards`` what each of them knows.
+    with the totals of all, ``partitioning`` says how rows travel to the shards, ``shards`` has the statistics of each.
 
     >>> plan = PlanGraph("q", "SELECT …", "istream", (PlanNode("stream S", "stream"),), (), "stream S")
     >>> plan.node("stream S").kind, json.loads(plan.to_json())["root"]

@@ -10,7 +10,7 @@ from eddyline.plan.candidates import JOIN
 from eddyline.plan.plan_data import PlanGraph, PlanNode
 from eddyline.streamon.wording import decided_line
 
-SHOWN_DECISIONS = 20
+SHOWN_DECISIONS = 20  # the newest decisions of a query that explain prints
 STAR = "star-look-up"
 LEGEND = "   ΔR → S → [T → U]: an element of R is joined with S, then with T and U, unless a cache has what they give"
 RESULTS = {

@@ -1,4 +1,4 @@
-"""When two sub-plans of different queries compute the same: a key that is independent of aliases and output names.
+"""Sameness of sub-plans of different queries: a key of what they compute, independent of aliases and output names.
 
 Columns are identified by their place in the input's schema, never by their name: ``SELECT p.size FROM packets p`` and
 ``SELECT q.size AS s FROM packets q`` have one key. Two queries that were written by different people share what they

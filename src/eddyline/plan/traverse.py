@@ -27,7 +27,7 @@ def walk(p: Plan) -> Iterator[Plan]:
         yield from walk(c)
 
 
-MANY_PLACES = 1024  # with more of them, a plan is gone through node by node: equal parts are treated alike
+MAX_PLACES_WALKED = 1024  # a plan with more places is walked node by node: equal sub-plans are treated alike
 
 
 def count_places(p: Plan) -> int:

@@ -1,4 +1,4 @@
-"""Where the columns ``window_start`` and ``window_end`` are added: as high as they may.
+"""Places the columns ``window_start`` and ``window_end`` in a plan: as far up as possible.
 
 All rows of ``[HOP …]`` and ``[RANGE … SLIDE …]`` at one instant are in the same window. So an aggregate that only
 groups by its edges has the groups of the aggregate without them, and gets the columns afterwards: each element is then
@@ -36,7 +36,7 @@ def in_one_window(window: Window) -> bool:
 
 def renewed(p: Plan) -> Window | None:
     """The window whose rows make up a relation so that at each of its ends every row that is there enters, whether or
-    not an equal one was there before; None: there is none, or nobody knows."""
+    not an equal one was there before; None: there is none, or it cannot be derived."""
     p = below_items(p)
     if isinstance(p, Aggregate):
         return p.input if without_columns(p) is not None else fresh_window(p)  # type: ignore[return-value]

@@ -1,9 +1,9 @@
 """Eddyline for people who have DataFrames: plain PySpark in, plain PySpark out.
 
-The public functions stand here; ``eddyline.spark.frames`` defines them, and is loaded when one is first used: workers
-of Spark import this package before they know what they are for, and wait for nothing. The other modules of this package
-run the engine on Spark: rows become per-shard Arrow blobs, and every shard runs the engine on its own. Importing this
-package does not import PySpark.
+The public functions stand here; ``eddyline.spark.frames`` defines them, and is loaded when one is first used, because
+workers of Spark import this package at their start and must not wait. The other modules of this package run the engine
+on Spark: rows become per-shard Arrow blobs, and every shard runs the engine on its own. Importing this package does not
+import PySpark.
 """
 
 from __future__ import annotations

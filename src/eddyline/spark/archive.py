@@ -1,6 +1,6 @@
 """Writes the archive of Spark's classes (``class_archive``): ``python -m eddyline.spark.archive``.
 
-A small job runs in a JVM that writes its classes down as it ends.
+A small job runs in a JVM that writes its classes to the archive when it ends.
 """
 
 from __future__ import annotations

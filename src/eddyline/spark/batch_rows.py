@@ -1,4 +1,4 @@
-"""The rows of one shard under SLACK AUTO: what is held, and where each row goes once its micro-batch was judged.
+"""The rows of one shard under SLACK AUTO: the held rows, and where each row goes once its micro-batch was judged.
 
 It stands in an ``InputStream`` in place of ``engine.auto_rows``, which judges row by row.
 """

@@ -1,20 +1,20 @@
 """SLACK AUTO where rows come in micro-batches: the same policy, which receives whole micro-batches.
 
 The rows of a micro-batch have no order, and its rows are spread over shards. So every map task counts the times of the
-rows that it reads (``time_counts``) and sends the counts to all shards; all of them add up the same counts and come to
-the same slack and to the same bound for times that are believed, without asking each other. What a shard does with its
-own rows follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
+rows that it reads (``time_counts``) and sends the counts to all shards; all of them add up the same counts and compute
+the same slack and the same bound for times that are believed, without exchanging data. The judgement of a shard's own
+rows follows from these two numbers (``batch_rows``). The state of the policy is part of the state of each shard.
 
 *For each micro-batch, in this order*:
 
-1. **The first rows** are held until ``WARM_UP`` have come. Nothing was shown before them, so how late rows are is
+1. **The first rows** are held until ``WARM_UP_ROWS`` came. Nothing was shown before them, so how late rows are is
    estimated where they are read, in the order in which they are read (``read_lateness``).
 2. Time reaches from what was shown (at first: from the middle row) to the largest time that can be reached in steps of
    at most the policy's ``reach``. Rows **ahead** of it are held. If they are at least half of the rows of the
-   micro-batch, and ``CONFIRM`` with those held before, time has really moved, and it goes on from their middle. A row
-   that ``AMONG`` rows of later micro-batches have not confirmed is **implausible**. When the stream falls idle, those
-   that are held are believed if they are half of the rows since the first of them; when it ends, a sixteenth is enough,
-   because no later row can be called late for it.
+   micro-batch, and ``CONFIRMING_ROWS`` with those held before, time has really moved, and it goes on from their
+   middle. A row that ``CONFIRM_WITHIN_ROWS`` rows of later micro-batches have not confirmed is **implausible**. When
+   the stream falls idle, the held rows are believed if they are half of the rows since the first of them; when it
+   ends, a sixteenth is enough, because no later row can become late by it.
 3. A row is **late** if it lies below the watermark that earlier micro-batches have left.
 4. The policy receives how far the rows lie behind the largest time of earlier micro-batches, and chooses. A larger
    slack is in force at once, because nothing of this micro-batch is closed yet; a smaller one after it, because what is
@@ -23,7 +23,7 @@ own rows follows from these two numbers (``batch_rows``). The state of the polic
 Ways that look right and are wrong:
 
 - *To let each shard choose by its own rows*: shards would close different instants.
-- *To let the driver choose*: it hears of a micro-batch after it is committed, so a micro-batch that is run again after
+- *To let the driver choose*: it has the results of a micro-batch after the commit, so one that is run again after
   a restart would find another slack.
 - *To take the largest step between two times as the measure for others*: a row hours ahead makes the largest step.
 """
@@ -39,15 +39,15 @@ import numpy as np
 from eddyline.adaptive.disorder.policies import make_policy
 from eddyline.adaptive.disorder.policy import SlackPolicy
 from eddyline.core.delta import Int64s
-from eddyline.engine.auto_slack import AMONG, CONFIRM, IMPLAUSIBLE, WARM_UP, AutoSlack, Fates
+from eddyline.engine.auto_slack import CONFIRM_WITHIN_ROWS, CONFIRMING_ROWS, IMPLAUSIBLE, WARM_UP_ROWS, AutoSlack, Fates
 from eddyline.engine.watermark import Watermark
 from eddyline.spark.time_counts import TimeCounts
 from eddyline.streamon.decision import Decision
 
-SAMPLE: Final = 8192  # rows of a micro-batch whose lateness the policy receives, and those judged singly in a task
-USUAL: Final = 0.9  # share of the rows whose steps are a measure for others
-MOVED: Final = 0.5  # share of a micro-batch that is ahead when time has really moved
-AT_END: Final = 1 / 16  # the same when nothing follows
+SAMPLED_ROWS: Final = 8192  # of a micro-batch for the policy; of a task, judged one by one
+USUAL_SHARE: Final = 0.9  # of the rows: the steps between their times are a measure for other rows
+MOVED_SHARE: Final = 0.5  # of the rows of a micro-batch: if so many are ahead, time has really moved
+MOVED_SHARE_AT_END: Final = 1 / 16  # the same at the end of the stream
 EMPTY: Final = TimeCounts.of(np.empty(0, np.int64))
 
 
@@ -55,20 +55,20 @@ def read_lateness(time: Int64s, policy: str) -> TimeCounts:
     """How far the rows that a task reads first lie behind those before them, implausible ones aside. More than the time
     that eight of ten rows cover is no measure: it follows a row far ahead that was believed.
 
-    The first ``SAMPLE`` rows are judged one by one. Of the others those count that time reaches from their middle in
-    steps of the reach that the policy has found: a few thousand rows may cover less time than rows come late.
+    The first ``SAMPLED_ROWS`` rows are judged one by one. Of the others those count that time reaches from their middle
+    in steps of the reach that the policy has found: a few thousand rows may cover less time than rows come late.
 
     >>> read_lateness(np.array([1, 2, 9_000_000, 5, 3, 6, 7, 8, 9, 10]), "auto").last.tolist()
     [0, 2]
     """
     judge = AutoSlack(make_policy(policy), Watermark())
-    found = Fates.joined([judge.judge(time[:SAMPLE], 0), judge.settle()])
+    found = Fates.joined([judge.judge(time[:SAMPLED_ROWS], 0), judge.settle()])
     behind = np.maximum(found.shown - found.time, 0)[found.fate != IMPLAUSIBLE]
-    if len(time) > SAMPLE:
+    if len(time) > SAMPLED_ROWS:
         known = TimeCounts.of(time)
         believed = time <= known.reached(known.median, judge.policy.reach)
         shown = np.maximum.accumulate(np.where(believed, time, time.min()))
-        behind = np.concatenate([behind, (shown - time)[SAMPLE:][believed[SAMPLE:]]])
+        behind = np.concatenate([behind, (shown - time)[SAMPLED_ROWS:][believed[SAMPLED_ROWS:]]])
     low, high = np.quantile(time, (0.1, 0.9), method="nearest")
     return TimeCounts.of(behind[behind <= high - low + 1])
 
@@ -100,7 +100,7 @@ class BatchSlack:
 
     def __init__(self, policy: SlackPolicy, watermark: Watermark) -> None:
         self.policy, self.watermark = policy, watermark
-        self.decisions: list[Decision] = []  # since somebody took them
+        self.decisions: list[Decision] = []  # those that were not yet collected
         self.implausible = 0  # rows of this shard
         self.held_times: list[int] = []  # no query comes later that would have to know them
         self.batch = 0  # the number of the micro-batch
@@ -121,14 +121,14 @@ class BatchSlack:
             self._judge(times)
             return
         self._first = TimeCounts.merged([self._first[0], times]), TimeCounts.merged([self._first[1], lateness])
-        if self._first[0].rows >= WARM_UP:
+        if self._first[0].rows >= WARM_UP_ROWS:
             self._begin()
 
     def settle(self, ended: bool) -> None:
         """The stream falls idle or has ended: nothing is held any more."""
         if self._first is not None and self._first[0].rows:
             self._begin()
-        share = AT_END if ended else MOVED
+        share = MOVED_SHARE_AT_END if ended else MOVED_SHARE
         while self._ahead and self.limit is not None:
             rest = TimeCounts.merged(a.counts for a in self._ahead)
             if rest.rows < share * (self._ahead[0].rows + self._ahead[0].since):
@@ -154,8 +154,8 @@ class BatchSlack:
         (times, lateness), self._first = self._first, None
         middle = times.median
         near = -lateness.first[::-1], lateness.count[::-1]  # by time behind, the latest first
-        behind = TimeCounts(0, near[0], near[1], near[0], near[0]).behind(0, SAMPLE)
-        self._choose(behind, 0, times.step(USUAL, None), times.rows, middle)
+        behind = TimeCounts(0, near[0], near[1], near[0], near[0]).behind(0, SAMPLED_ROWS)
+        self._choose(behind, 0, times.step(USUAL_SHARE, None), times.rows, middle)
         self.limit = times.reached(middle, self.policy.reach)
         self._go_on(times)
 
@@ -169,9 +169,9 @@ class BatchSlack:
         believed = times.up_to(self.limit)
         if not believed.rows:
             return
-        behind = believed.behind(believed.median if shown is None else shown, SAMPLE)
+        behind = believed.behind(believed.median if shown is None else shown, SAMPLED_ROWS)
         late = int(believed.count[believed.first < bound].sum())
-        step = believed.step(USUAL, None if moved else shown)
+        step = believed.step(USUAL_SHARE, None if moved else shown)
         self._choose(behind, late, step, believed.rows, believed.median if shown is None else shown)
 
     def _go_on(self, times: TimeCounts) -> bool:
@@ -182,13 +182,13 @@ class BatchSlack:
         self._believe(TimeCounts.merged(a.counts for a in self._ahead), self.limit)
         while self._ahead and self._ahead[-1].batch == self.batch:
             rest, new = TimeCounts.merged(a.counts for a in self._ahead), self._ahead[-1].counts.rows
-            if rest.rows < CONFIRM or new < MOVED * times.rows:
+            if rest.rows < CONFIRMING_ROWS or new < MOVED_SHARE * times.rows:
                 break
             moved = True
             self._believe(rest, rest.reached(rest.median, self.policy.reach))
-        passed = [a.batch for a in self._ahead if a.since >= AMONG]
+        passed = [a.batch for a in self._ahead if a.since >= CONFIRM_WITHIN_ROWS]
         self.refuted = max([self.refuted, *passed])
-        self._ahead = [a for a in self._ahead if a.since < AMONG]
+        self._ahead = [a for a in self._ahead if a.since < CONFIRM_WITHIN_ROWS]
         return moved
 
     def _believe(self, known: TimeCounts, limit: int) -> None:
@@ -205,8 +205,8 @@ class BatchSlack:
 
     def _choose(self, behind: Int64s, late: int, step: int, rows: int, now: int) -> None:
         """Let the policy choose; ``now`` is the time of the decision, because one without is the planner's."""
-        told = late if rows <= len(behind) else round(late * len(behind) / rows)
-        self.policy.observe(behind, told, step)
+        scaled = late if rows <= len(behind) else round(late * len(behind) / rows)
+        self.policy.observe(behind, scaled, step)
         decision = self.policy.decide(now)
         if decision is not None:
             self.decisions.append(decision)

@@ -1,13 +1,13 @@
 """Spark's classes, kept ready to map into memory (class data sharing): a JVM that starts in about half of the time.
 
-Most of what a small job on Spark costs is the JVM reading, verifying and warming up some twenty thousand classes. Java
-can write them down as it ends, in the form in which it holds them, and map that file the next time:
+Most of the time of a small job on Spark is the JVM's: it reads, verifies and warms up some twenty thousand classes.
+Java can write them to a file when it ends, in its internal form, and map that file at the next start:
 
     python -m eddyline.spark.archive
 
 runs a small job and writes the file, once for a machine or an image; sessions of the command line use it where it is.
 It belongs to one Java and one set of jars: its name is a hash of both, and a JVM that finds anything else different
-(class path, garbage collector) goes on without it and says nothing. It takes 0.2 GB beside the compiled kernels, where
+(class path, garbage collector) goes on without it, silently. It takes 0.2 GB beside the compiled kernels, where
 ``EDDYLINE_CACHE_DIR`` moves both; ``EDDYLINE_SPARK_ARCHIVE=off`` does without.
 """
 

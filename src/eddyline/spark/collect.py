@@ -1,4 +1,4 @@
-"""Results brought to this process: one action for a batch answer, a streaming query that ends for the others."""
+"""Fetches results into this process: one action for a batch answer, a streaming query that ends for the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _END = object()
 
 
 class CollectedQuery(Protocol):
-    """As much of a query on Spark (``spark_query``) as it takes to bring its results here."""
+    """The part of a query on Spark (``spark_query``) that is used to fetch its results."""
 
     account: Account
     notices: Notices

@@ -1,4 +1,4 @@
-"""What a checkpoint can go on with: the facts that its state depends on, then and now, compared one by one.
+"""Whether a query can go on from a checkpoint: the facts that its state depends on, then and now, compared one by one.
 
 State is what the operators of one plan have kept of certain columns, divided over certain shards. Another plan, other
 columns or another division cannot take it over, and a start that ignored it would give answers of neither query. What
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from eddyline.spark.program import Group, Program
 
 FORMAT: Final = 6  # of the state in Spark's state store; a change is noted in CHANGELOG.md
-SHOWN: Final = 200  # characters of a query's text in a message
-AROUND: Final = 2  # words before and after what changed in a query's text
+SHOWN_CHARACTERS: Final = 200  # of a query's text in a message, at most
+WORDS_AROUND: Final = 2  # shown before and after the change in a query's text
 
 Facts = Mapping[str, Any]
 
@@ -266,7 +266,7 @@ def _listed(then: list[str], now: list[str]) -> str:
 
 
 def _short(text: str) -> str:
-    return f"‹{text}›" if len(text) <= SHOWN else f"‹{text[:SHOWN]}…›"
+    return f"‹{text}›" if len(text) <= SHOWN_CHARACTERS else f"‹{text[:SHOWN_CHARACTERS]}…›"
 
 
 def _count(n: int, one: str, many: str = "") -> str:
@@ -303,9 +303,9 @@ def _words(then: str, now: str) -> str:
     old, new = then.split(), now.split()
     head = _shared(old, new)
     tail = _shared(old[head:][::-1], new[head:][::-1])
-    first, shown = max(0, head - AROUND), []
+    first, shown = max(0, head - WORDS_AROUND), []
     for words in (old, new):
-        last = min(len(words), len(words) - tail + AROUND)
+        last = min(len(words), len(words) - tail + WORDS_AROUND)
         part = " ".join(words[first:last])
         shown.append(_short(f"{'… ' if first else ''}{part}{' …' if last < len(words) else ''}"))
     return " became ".join(shown)

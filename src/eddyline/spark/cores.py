@@ -1,4 +1,4 @@
-"""How many tasks a Spark runs at a time: what the partitions of state and the shards are sized by.
+"""The number of tasks that a Spark runs at a time, from which the numbers of state partitions and shards follow.
 
 Each micro-batch starts a task for every partition of state, whether or not there is something to do in it. Spark's
 default is 200 partitions: on two cores a micro-batch of a join then takes three times as long. The number is fixed for
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
-FIRST: Final = 30.0  # seconds to wait for the first executor: a cluster may have to start a machine
-SETTLED: Final = 2.0  # seconds without another one after which all are taken to have come
-LOOK: Final = 0.1  # seconds between two looks
-UNKNOWN: Final = 8  # cores that are counted on where nobody knows
+SECONDS_TO_FIRST_EXECUTOR: Final = 30.0  # to wait for it, at most: a cluster may have to start a machine
+SECONDS_TO_SETTLE: Final = 2.0  # without another executor, after which all are assumed to have come
+SECONDS_BETWEEN_LOOKS: Final = 0.1
+ASSUMED_CORES: Final = 8  # of a cluster that does not say how many it will have
 
 
 def size_partitions(context: Any, session: Any, local: bool) -> None:
@@ -28,7 +28,7 @@ def size_partitions(context: Any, session: Any, local: bool) -> None:
 
 
 class Cluster:
-    """What is known of the executors of a SparkContext."""
+    """The executors of a SparkContext: their number, their cores, and settings."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -55,7 +55,7 @@ def cluster_cores(
 ) -> int:
     """The cores that a cluster gives: as many as were asked for, or those of the executors that come in a moment."""
     if cluster.setting("spark.dynamicAllocation.enabled") == "true":  # executors come when there is work for them
-        return asked_for(cluster, "spark.dynamicAllocation.maxExecutors") or UNKNOWN
+        return asked_for(cluster, "spark.dynamicAllocation.maxExecutors") or ASSUMED_CORES
     asked = asked_for(cluster, "spark.executor.instances")
     begin = last = clock()
     there = 0
@@ -65,9 +65,9 @@ def cluster_cores(
             there, last = found, now
         if there and asked is not None and cluster.cores() >= asked:
             return cluster.cores()
-        if (there and now - last >= SETTLED) or now - begin >= FIRST:
-            return cluster.cores() if there else asked or UNKNOWN
-        sleep(LOOK)
+        if (there and now - last >= SECONDS_TO_SETTLE) or now - begin >= SECONDS_TO_FIRST_EXECUTOR:
+            return cluster.cores() if there else asked or ASSUMED_CORES
+        sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def asked_for(cluster: Cluster, executors: str) -> int | None:
@@ -86,7 +86,7 @@ def advice(partitions: int, shards: int) -> str | None:
     spark.sql.shuffle.partitions is 200 and the query has 16 shards, so each micro-batch starts 184 tasks that have
     nothing to do: set it to the number of cores before the query starts (its checkpoint keeps the number).
     """
-    if partitions <= 2 * max(shards, UNKNOWN):
+    if partitions <= 2 * max(shards, ASSUMED_CORES):
         return None
     return (
         f"{PARTITIONS} is {partitions} and the query has {shards} {'shard' if shards == 1 else 'shards'}, so each"

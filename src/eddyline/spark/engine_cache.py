@@ -1,7 +1,7 @@
 """Engines that stay in the worker process between micro-batches.
 
-This must be an importable module: what a closure defines is unpickled anew for each task. An engine is only ever a
-faster way to the state that the store has; whether it may be used is decided by its nonce (``segments``).
+This must be an importable module, because a closure is unpickled anew for each task, with all that it defines. A cached
+engine only saves reading the state from the store; its nonce decides whether it may be used (``shard_state``).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from eddyline.spark.program import Program
 from eddyline.spark.shard import ShardEngine
 from eddyline.spark.shard_state import Head
 
-FORGET_AFTER: Final = 3  # micro-batches without a visit: the shard has moved to another worker
-FORGET_IDLE: Final = 600 * 10**9  # nanoseconds without a visit: the query has ended, or nearly nothing comes
-PROGRAMS: Final = 8
+MAX_BATCHES_WITHOUT_VISIT: Final = 3  # micro-batches; then the shard has moved to another worker
+MAX_IDLE_NANOSECONDS: Final = 600 * 10**9  # then the query has ended, or hardly any rows come
+MAX_PROGRAMS: Final = 8  # programs whose engines a worker keeps
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ def program(run: str, pickled: bytes) -> Program:
     found = _programs.get(run)
     if found is None:
         found = _programs[run] = pickle.loads(pickled)
-        while len(_programs) > PROGRAMS:
+        while len(_programs) > MAX_PROGRAMS:
             _programs.popitem(last=False)
     return found
 
@@ -53,6 +53,6 @@ def put(run: str, key: int, hot: Hot) -> None:
     hot.used = hot.engine.clock.nanoseconds()
     _engines[run, key] = hot
     for other, mine in list(_engines.items()):
-        moved = other[0] == run and mine.head.batch + FORGET_AFTER < hot.head.batch
-        if moved or mine.used + FORGET_IDLE < hot.used:
+        moved = other[0] == run and mine.head.batch + MAX_BATCHES_WITHOUT_VISIT < hot.head.batch
+        if moved or mine.used + MAX_IDLE_NANOSECONDS < hot.used:
             del _engines[other]

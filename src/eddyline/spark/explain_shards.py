@@ -1,4 +1,4 @@
-"""explain on Spark: the plan that every shard runs, how rows travel to the shards, and what all of them hold."""
+"""explain on Spark: the plan that every shard runs, how rows travel to the shards, and the state of all shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ExplainedQuery(Protocol):
-    """As much of a query on Spark (``spark_query``) as explaining needs."""
+    """The part of a query on Spark (``spark_query``) that explain uses."""
 
     name: str
     bound: BoundQuery
@@ -62,7 +62,7 @@ def explain(query: ExplainedQuery) -> str:
 
 
 def plan_of(query: ExplainedQuery) -> PlanGraph:
-    """The plan that every shard runs, as data: totals of all shards, what each of them knows, and what they decided."""
+    """The plan that every shard runs, as data: totals of all shards, the statistics of each, and their decisions."""
     group = query.program.groups[0]
     running = ShardEngine(group, 0).queries[0].running
     account = query.read()
@@ -81,7 +81,7 @@ def plan_of(query: ExplainedQuery) -> PlanGraph:
     decided = tuple(d for d in report["decisions"] if d["time"] is not None)
     return replace(
         plan,
-        # What the operators here know of their orders is where they began: the shards know better.
+        # The operators on the driver have the orders of the start; the present ones are in the shards' statistics.
         nodes=tuple(replace(n, adapts=(), knows={}) for n in plan.nodes),
         decisions=(*planned, *decided),
         shards=tuple({**s, "adapting": adapting.get(s["shard"], [])} for s in report["shards"]),
@@ -176,7 +176,7 @@ def _cache_in(cache: str, joins: Sequence[Mapping[str, Any]]) -> str:
     if any("bytes" in c for c in rows):
         held = sum(c.get("rows", 0) for c in rows)
         figures.append(f"{held:,} rows in {size(sum(c.get('bytes', 0) for c in rows))}")
-    return f"cache in use  {cache}: {', '.join(figures) or 'nothing is known of it yet'}"
+    return f"cache in use  {cache}: {', '.join(figures) or 'no statistics yet'}"
 
 
 def _range(numbers: Sequence[float]) -> str:

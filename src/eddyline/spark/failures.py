@@ -1,9 +1,9 @@
-"""Our own one sentence, found again inside Spark's exception.
+"""Finds Eddyline's own error message inside Spark's exception.
 
 An error that stops a query is raised in a Python worker. On its way to the driver Spark wraps it into a task failure, a
 job failure and perhaps a failed streaming query, each with stack traces of two languages, and only its *text* survives.
-So the worker puts marks around the sentence, with the exit status, and the driver looks for them. The marks are for
-machines: code that catches Spark's exception should show ``sentence(error)`` instead where it finds one.
+So the worker puts marks around the message, with the exit status, and the driver looks for them. Users should not see
+the marks: code that catches Spark's exception should show ``sentence(error)`` instead where it finds one.
 """
 
 from __future__ import annotations

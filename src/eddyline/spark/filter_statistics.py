@@ -1,13 +1,13 @@
-"""What the filters of all workers did, collected on the driver.
+"""Statistics of the filters of all workers, collected on the driver.
 
-A DataFrame has no way back from its functions to the program that made it. So the Arrow function writes into the last
-answer of a task one text with all that its worker has counted and decided so far. A filter lets the row with the text
-pass, Spark's ``observe`` collects the texts, and the next filter removes that row where it is no result. Nothing is run
-for it and no row more is shipped; and since it stands behind the Arrow function, what Spark can push into the source is
-still pushed. The last word of each worker counts, so a task that is run twice changes nothing.
+The functions of a DataFrame cannot report to the program that made it. So the Arrow function writes into the last
+answer of a task one text with all counts and decisions of its worker so far. A filter lets the row with the text pass,
+Spark's ``observe`` collects the texts, and the next filter removes that row if it is no result. No job is run for it
+and no additional row is shipped; and since it stands behind the Arrow function, Spark can still push filters into the
+source. The last text of each worker counts, so a task that is run twice changes nothing.
 
-What this cannot do: a task that is stopped half-way (``limit``) says nothing, and of a batch DataFrame Spark's
-``Observation`` has what the *first* action saw (on Spark Connect the last).
+Limits: a task that is stopped half-way (``limit``) reports nothing, and for a batch DataFrame Spark's ``Observation``
+has the report of the *first* action (on Spark Connect of the last).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from eddyline.operators.adaptive_select import InOrder, OrdersItself
 from eddyline.spark.worker_state import PlanHistory
 
 FILTERS_METRIC: Final = "eddyline_filters"  # the metric, whatever the observation is called
-DECISIONS: Final = 32  # the last ones go along
+DECISIONS_SENT: Final = 32  # the last ones of a worker, in each report
 
 # ── in a worker ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report_text(plan: str, history: PlanHistory) -> str:
-    """Everything that a worker knows of a plan, as JSON."""
+    """The report of a worker about a plan, as JSON: counts, orders, decisions."""
     selects = [{"select": f"select {n + 1}", **_facts(c)} for n, c in sorted(history.selects.items())]
     report = {
         "plan": plan,
@@ -48,7 +48,7 @@ def report_text(plan: str, history: PlanHistory) -> str:
 def _facts(c: OrdersItself) -> dict[str, Any]:
     if isinstance(c, InOrder):  # what it does is not measured: there is nothing to choose
         return {"policy": None, "filters": c.texts, "order": c.order, "explained": [_stays(c)]}
-    known = {**c.statistics(), "last": [d.to_dict() for d in list(c.log)[-DECISIONS:]]}
+    known = {**c.statistics(), "last": [d.to_dict() for d in list(c.log)[-DECISIONS_SENT:]]}
     return {**known, "explained": c.adapts()}
 
 
@@ -130,7 +130,7 @@ class FilterReports:
         }
 
     def explain(self) -> Iterator[str]:
-        """Lines for people: each worker's order, what it knows, and its last decision."""
+        """Lines for people: each worker's order, its statistics, and its last decision."""
         for (_, worker, _), one in sorted(self.last.items()):
             yield f"worker {worker}: {one['rows']:,} rows in {one['tasks']:,} tasks, kept {one['kept']:,}"
             for s in one["selects"]:

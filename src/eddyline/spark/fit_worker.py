@@ -1,4 +1,4 @@
-"""What the tasks of ``eds.fit`` do: samples in, segments out, Arrow batches on both sides; ``frame_fit`` plans."""
+"""The tasks of ``eds.fit``: samples in, segments out, Arrow batches on both sides; ``frame_fit`` plans them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def filtered(
 
 
 def plan_filter(df: DataFrame, predicates: Sequence[Any], options: Mapping[str, Any]) -> StatelessPlan:
-    """The plan of the conjunction. Columns of types that the engine does not know are carried along unseen."""
+    """The plan of the conjunction. Columns of types that the engine does not have are passed through unread."""
     if not predicates:
         raise JobError("adaptive_filter needs at least one predicate: a CQL condition, or ed.predicate(function, …).")
     session = SparkRuntime(df.sparkSession)
@@ -78,7 +78,7 @@ def _conjunct(session: SparkRuntime, df: DataFrame, number: int, predicate: Any)
 
 
 def _known(df: DataFrame) -> list[str]:
-    """The columns whose types the engine knows."""
+    """The columns whose types the engine has."""
     found = []
     for field in df.schema.fields:
         try:

@@ -138,14 +138,20 @@ def arrow_form(struct: StructType) -> pa.Schema:
 def _streaming(
     df: DataFrame, plan: FitPlan, columns: Sequence[Any], counted: StructType, shards: int | None
 ) -> DataFrame:
-    many = check_shards(shards if shards is not None else default_shards(df.sparkSession)) if plan.layout.key else 1
-    shard = F.pmod(F.hash(*(F.col(quoted(k)) for k in plan.layout.key)), F.lit(many)) if plan.layout.key else F.lit(0)
+    shard_count = (
+        check_shards(shards if shards is not None else default_shards(df.sparkSession)) if plan.layout.key else 1
+    )
+    shard = (
+        F.pmod(F.hash(*(F.col(quoted(k)) for k in plan.layout.key)), F.lit(shard_count))
+        if plan.layout.key
+        else F.lit(0)
+    )
     samples = df.select(*columns)
     known = from_spark(samples.schema)
     packed = df.select(*columns, shard.cast("long").alias(SHARD)).mapInArrow(
         pack(known), StructType([StructField(SHARD, LongType()), StructField(BLOB, BinaryType())])
     )
-    facts = repr((plan, known.names, [str(t) for t in known.types], many)).encode()
+    facts = repr((plan, known.names, [str(t) for t in known.types], shard_count)).encode()
     processor = FitProcessor(plan, facts, hashlib.sha256(facts).hexdigest())
     blobs = packed.groupBy(SHARD).transformWithStateInPandas(
         processor, StructType([StructField(BLOB, BinaryType())]), "Append", "None"

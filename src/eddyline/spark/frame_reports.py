@@ -1,4 +1,4 @@
-"""DataFrames that were made here, and how to learn what became of them. No DataFrame is kept alive for it."""
+"""A registry of the DataFrames that were made here, with their reports. No DataFrame is kept alive for it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Where Spark is installed, seen without what slows its start.
+"""A home folder for Spark without the parts that slow its start.
 
 Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` in front of the path of every Python process that it starts, and
 Python compiles what it imports from there anew each time: close to a second a process, and the first micro-batch of a
 query waits for six of them, one after another. Where pyspark was installed by pip the same modules are there a second
-time, compiled. And whatever session is made, the machine-learning library registers functions of its own with it,
-which takes more than a second and which no job of ours can call. So Spark is started from a folder that has the
-installed programs and jars (as links), no zip, and not that library.
+time, compiled. Besides, the machine-learning library registers functions of its own with every session, which takes
+more than a second, and no job of Eddyline can call them. So Spark is started from a folder that has the installed
+programs and jars (as links), but neither the zip nor that library.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def spark_home(cache: Path) -> Path:
         whole = whole and not any(map(why_distrusted, (light, light / JARS)))
     except OSError:
         return installed
-    return light if whole else installed  # somebody has tidied up in the cache
+    return light if whole else installed  # files were removed from the cache
 
 
 def _link(light: Path, installed: Path, linked: list[Path]) -> None:

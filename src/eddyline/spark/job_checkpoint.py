@@ -1,4 +1,4 @@
-"""What a job's checkpoint says of the job that began it, for the driver to read before anything starts.
+"""Facts of the job that began a checkpoint, written there for the driver to read before anything starts.
 
 Every shard checks the state that it takes over (``compatibility``), but a run over inputs that are at their end has no
 micro-batch and asks no shard: without this a changed job would be given the results of the old one. And the number of

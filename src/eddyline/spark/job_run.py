@@ -33,11 +33,11 @@ from eddyline.spark.shard import ShardEngine
 from eddyline.spark.spark_query import SparkQuery
 from eddyline.spark.statistics import Account
 
-WAIT: Final = 0.2  # seconds between two looks at a running query
+SECONDS_BETWEEN_LOOKS: Final = 0.2  # at a running query
 
 
 class JobSession(PackedSession, Protocol):
-    """As much of the session on Spark as a run needs."""
+    """The part of the session on Spark that a run uses."""
 
     shards: int
     invalid_of_relations: dict[str, Any]
@@ -70,7 +70,7 @@ class JobRun:
         self.account = Account()
         self.notices = Notices()
         self.recorder: Recorder | None = None
-        self._recorded = 0  # the last micro-batch of which it has a sample
+        self._recorded = 0  # the last micro-batch that the recorder has a sample of
         self.lock = threading.Lock()  # around the account: micro-batches come in another thread
         self.stop = StopRequest()
         self.taking = False  # a micro-batch is being worked on
@@ -140,7 +140,7 @@ class JobRun:
     def _watch(self, running: Any) -> BaseException | None:
         """Show progress until the query ends or is to be stopped; returns what ended it."""
         try:
-            while not running.awaitTermination(WAIT):
+            while not running.awaitTermination(SECONDS_BETWEEN_LOOKS):
                 if self.stop.asked and not (self.stop.waits and self.taking):
                     break
                 write_notes(self.notices.wrong_times(self.left_out()), self.progress)

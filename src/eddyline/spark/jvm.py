@@ -1,9 +1,10 @@
 """Starts Spark's JVM quietly, and turns a start that fails into one sentence.
 
-A JVM greets its user (incubator modules, sharing, restricted methods) before any setting of Spark's is read, and no
-option keeps it from doing so. What it says therefore goes through this process: while it starts, words are held back,
-and told only if they are no greeting, or are the reason why there is no Spark. Afterwards what the functions of users
-print is passed on as it comes, and what Spark prints about itself is not (``Chatter``), unless its log was asked for.
+A JVM prints warnings at its start (incubator modules, sharing, restricted methods) before any setting of Spark's is
+read, and no option prevents that. Its output therefore goes through this process. While the JVM starts, lines are held
+back; then those that are no such warnings are passed on or, if the start fails, become part of the error. Afterwards
+the output of users' functions is passed on at once, and the output of Spark about itself is dropped (``Chatter``),
+unless its log was asked for.
 
 A start that is interrupted leaves no JVM behind. Closing its standard input, on which it waits, is not enough: pyspark
 removes the folder into which the JVM is about to write its address, and a JVM that cannot write it never comes to wait.
@@ -35,8 +36,8 @@ GREETING = re.compile(
 LEVEL: Final = "EDDYLINE_SPARK_LOG"
 TO: Final = "EDDYLINE_SPARK_LOG_TO"
 FILE: Final = "EDDYLINE_SPARK_LOG_FILE"
-_LAST_WORDS = 0.5  # seconds to pass on what is still in the pipe when the program ends
-_ENDING = 5.0  # seconds that a JVM has to remove its files before it is killed
+_SECONDS_FOR_LAST_OUTPUT = 0.5  # to pass on the rest of the pipe when the program ends
+_SECONDS_TO_END = 5.0  # for a JVM to remove its files, before it is killed
 
 
 class Chatter:
@@ -106,16 +107,16 @@ class Words:
         atexit.register(self._drain)
 
     def started(self) -> None:
-        """Tell what was held back, greetings excepted, and hold back nothing more."""
+        """Pass on the lines that were held back, except greetings, and hold back no more."""
         with self._lock:
             held, self._held = self._held or [], None
             for line in held:
                 if not GREETING.match(line):
-                    self._tell(line)
+                    self._pass_on(line)
 
     def failed(self) -> list[str]:
-        """What the JVM said instead of starting."""
-        self._thread.join(_LAST_WORDS)
+        """The output of a JVM that did not start."""
+        self._thread.join(_SECONDS_FOR_LAST_OUTPUT)
         with self._lock:
             held, self._held = self._held or [], []
         return [line.decode(errors="replace").rstrip() for line in held if not GREETING.match(line)]
@@ -129,9 +130,9 @@ class Words:
                         self._held.append(line)
                         continue
                     for other in [line] if chatter is None else chatter.others(line):
-                        self._tell(other)
+                        self._pass_on(other)
 
-    def _tell(self, line: bytes) -> None:
+    def _pass_on(self, line: bytes) -> None:
         if self.muted:
             return
         # By the descriptor, as the JVM itself would: Python's own streams may be gone when the program ends.
@@ -141,7 +142,7 @@ class Words:
             os.write(self._descriptor, line)
 
     def _drain(self) -> None:
-        end = time.monotonic() + _LAST_WORDS
+        end = time.monotonic() + _SECONDS_FOR_LAST_OUTPUT
         with contextlib.suppress(OSError, ValueError):
             while time.monotonic() < end and self._thread.is_alive() and select.select([self._read], [], [], 0)[0]:
                 time.sleep(0.01)
@@ -172,7 +173,7 @@ class Start:
         try:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_ENDING)
+                self.process.wait(_SECONDS_TO_END)
         finally:  # also if the user presses Ctrl-C again
             if self.process.poll() is None:
                 self.process.kill()
@@ -241,7 +242,7 @@ def ended_if_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _recorded(start: Start) -> Iterator[None]:
-    """Know the process of the JVM from its first moment. pyspark knows it only when the JVM has answered."""
+    """Record the process of the JVM when it starts; pyspark gives access to it only when the JVM has answered."""
     from pyspark import java_gateway
 
     module: Any = java_gateway
@@ -263,7 +264,7 @@ def _recorded(start: Start) -> Iterator[None]:
 
 
 def _filter_log() -> None:
-    """py4j writes a stack trace to the root logger for each call that is cut off, which everybody sees by default."""
+    """py4j writes a stack trace to the root logger, which prints by default, for each call that is cut off."""
     if not log_is_shown():
         logging.getLogger().addFilter(_not_of_py4j)
 

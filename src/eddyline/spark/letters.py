@@ -1,6 +1,6 @@
-"""Letters from the driver to the shards, on their way: a file beside the driver, read by the planner of micro-batches.
+"""Letters: commands from the driver to the shards, in a file beside the driver that the planner of micro-batches reads.
 
-The planner's process imports this, so it imports nothing heavy. What letters say is in ``steering``.
+The planner's process imports this, so it imports nothing heavy. ``steering`` defines the commands.
 """
 
 from __future__ import annotations

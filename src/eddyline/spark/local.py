@@ -1,4 +1,4 @@
-"""The command line's own Spark: a session that starts fast, says nothing, and is set for this engine's queries.
+"""The command line's own Spark: a session that starts fast, prints nothing, and is set for this engine's queries.
 
 Only the command line makes a session; a library never does. Everything set here can be overruled: by ``settings``, and
 by ``PYSPARK_SUBMIT_ARGS="--conf key=value pyspark-shell"`` in the environment, which Spark reads last.
@@ -26,7 +26,7 @@ from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB
 DEFAULT_MASTER: Final = "local[*]"
 LOCAL: Final = re.compile(r"local(\[(\*|\d+)(,\s*\d+)?\])?$")
 ANY_MASTER: Final = re.compile(LOCAL.pattern + r"|local-cluster\[.+\]$|yarn$|[\w+-]+://.+")
-REACHING: Final = 5  # seconds until a master that does not answer is taken for absent; Spark itself takes a minute
+SECONDS_TO_REACH_MASTER: Final = 5  # a master that does not answer by then is absent; Spark waits a minute
 LOG: Final = Path(__file__).with_name("log4j2.properties")
 
 CHECKPOINTING: Final = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -138,7 +138,7 @@ def _session(start: jvm.Start, master: str, warm: bool) -> Any:
         jvm.shut_down()
         raise jvm.failure(master, said) from None
     start.succeeded()
-    # Java counts the cores of this machine, and knows of the limits of containers.
+    # Java counts the cores of this machine, within the limits of its container.
     cores.size_partitions(context, session, local=LOCAL.match(master) is not None)
     if context.getConf().get(CHECKSUMS) == "false":
         local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(context._jsc.hadoopConfiguration())
@@ -151,7 +151,7 @@ def _session(start: jvm.Start, master: str, warm: bool) -> Any:
 
 @contextlib.contextmanager
 def _interrupts_kept() -> Iterator[None]:
-    """Who handles Ctrl-C stays who it is. Spark's own handler speaks to the JVM, perhaps in the middle of a call that
+    """Keep the handler of Ctrl-C. Spark's own handler calls the JVM, perhaps in the middle of a call that
     is on its way to it already, and neither of the two gets its answer."""
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -164,7 +164,7 @@ def _interrupts_kept() -> Iterator[None]:
 def _forget_origins(context: Any) -> None:
     """Hadoop notes of each of its thousand settings which file it is from. Spark sends all settings to the tasks, for
     each source and each state store of each micro-batch, and Hadoop compresses these notes one by one: most of the 10
-    ms that it takes. Nobody reads them."""
+    ms that it takes. The notes are never read."""
     with contextlib.suppress(Exception):  # not a public name of Hadoop's
         settings = context._jsc.hadoopConfiguration()
         noted = settings.getClass().getDeclaredField("updatingResource")
@@ -226,7 +226,7 @@ def _reach(master: str) -> None:
         if not host or not port.isdigit():
             raise JobError(f"{master!r} is no Spark master; write spark://host:7077.")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=REACHING).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_REACH_MASTER).close()
             return
         except OSError as error:
             problem = error.strerror or str(error)

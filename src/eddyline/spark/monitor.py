@@ -1,7 +1,7 @@
-"""SysStream and Decisions on Spark: what all shards say of themselves arrives here, on the driver.
+"""SysStream and Decisions on Spark: the statistics of all shards, published on the driver.
 
-Shards send their statistics along with every micro-batch. A query that reads the system's streams needs no shard: it
-runs in an inline session on the driver, which publishes the last word of every shard.
+Shards send their statistics with every micro-batch. A query that reads the system's streams needs no shard: it runs in
+an inline session on the driver, which publishes the last statistics of every shard.
 """
 
 from __future__ import annotations

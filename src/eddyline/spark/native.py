@@ -6,8 +6,8 @@ regular expressions, and upper and lower case (other engines, other Unicode tabl
 round differently (``exp``, ``sin``, a double as text); fields of an instant (``hour(ts)``), which Spark would take in
 its session's time zone. An expression without columns is computed here and now by the engine, and travels as a literal.
 
-*Floats and files.* Spark pushes comparisons into Parquet and ORC readers, whose statistics ignore NaN and tell −0.0
-from 0.0, though for Spark's own operators NaN is the largest number and the zeros are equal: pushed down, ``x > 5``
+*Floats and files.* Spark pushes comparisons into Parquet and ORC readers. Their statistics ignore NaN and distinguish
+−0.0 from 0.0, but for Spark's own operators NaN is the largest number and the zeros are equal: pushed down, ``x > 5``
 loses NaN and ``x = 0`` loses −0.0. A float operand is therefore hidden from the readers behind ``nanvl(x, NaN)``, which
 is ``x``, unless it is compared by =, < or <= with a literal other than zero and NaN, where both views agree.
 
@@ -35,8 +35,8 @@ from eddyline.spark.types import made_of_ntz, spark_type
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
-_LONGEST_OR: Final = 100  # comparisons that stand for an IN of floats
-_MOST_WILDCARDS: Final = 3
+_MAX_COMPARISONS: Final = 100  # that replace an IN of floats; a longer IN stays in Python
+_MAX_WILDCARDS: Final = 3
 _INT32: Final = range(-(1 << 31), 1 << 31)
 _COMPARISONS: Final[dict[str, Callable[[SparkColumn, SparkColumn], SparkColumn]]] = {
     "eq": lambda a, b: a == b,
@@ -208,8 +208,8 @@ class _Translation:
         x, values = self.translate(tested), [self.translate(e) for e in listed]
         if not t.is_float(x.type):
             return _apply(lambda column, *others: column.isin(list(others)), self.aligned((x, *values))[0])
-        # Spark hashes long lists, and a hash tells −0.0 from 0.0.
-        if len(values) > _LONGEST_OR:
+        # Spark hashes long lists, and −0.0 and 0.0 have different hashes.
+        if len(values) > _MAX_COMPARISONS:
             raise _NotNative
         return _apply(lambda *c: reduce(or_, c), [self.compare("eq", x, v, pushed) for v in values])
 
@@ -311,7 +311,7 @@ def _many_wildcards(e: Expr) -> bool:
     a row, where to ship the row takes 3 µs and RE2 reads it once."""
     match e:
         case Call(function="like", args=(_, Literal(value=str(pattern)), *_)):
-            return pattern.count("%") > _MOST_WILDCARDS
+            return pattern.count("%") > _MAX_WILDCARDS
     return False
 
 

@@ -10,7 +10,7 @@ from eddyline.spark.program import Program, state_partitions
 
 
 class PackedSession(Protocol):
-    """As much of the session on Spark as reading needs."""
+    """The part of the session on Spark that readers use."""
 
     spark: Any
     frames: dict[str, Any]

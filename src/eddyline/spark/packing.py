@@ -10,7 +10,7 @@ of this step (``PACKED``):
            a reader could not take apart), ``DISORDER`` (that rows came out of order: how many in ``low``, how far
            back in ``high``) or ``TIMES`` (how many rows have which times, for all shards: ``time_counts``)
 ``low``    the smallest and the largest timestamp, in ticks, of *all* rows behind this flush, whatever shard they
-``high``   went to: so every shard knows how far a stream has come, and a quiet one holds nothing back. Of ``PANES``
+``high``   went to: so every shard has the progress of the stream, and a quiet one holds nothing back. Of ``PANES``
            the smallest timestamp in them, and NULL
 ``rows``   how many rows arrived; on one row of a flush and group only, before any copying: adding up counts each once
 ``ended``  the input is at its end

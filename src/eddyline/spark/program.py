@@ -1,4 +1,4 @@
-"""What is shipped to the workers: queries in groups, each with its lanes, its grid of shards and its constants.
+"""The program that is shipped to the workers: groups of queries with their lanes, grids of shards and constants.
 
 A *group* is what one engine of a shard runs: a query, together with those that read its ``late(q)`` and ``invalid(q)``,
 or several queries that have a sub-plan in common, which then runs once in each shard (``spark.grouping``).
@@ -41,14 +41,14 @@ from eddyline.plan.traverse import each, streams_of
 from eddyline.spark.packing import ARRIVAL, ARRIVED, NOTHING, Route
 from eddyline.spark.shard_keys import key_of
 
-MOST_SHARDS: Final = 1 << 12
+MAX_SHARDS: Final = 1 << 12  # of a query
 SHARDS_PER_PARTITION: Final = 2  # so that a partition is no worse off when one shard has more than its share
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """``planned`` have plans that name lanes, and the operators that were chosen for them on the driver; ``catalog``
-    knows the lanes as streams and relations."""
+    has the lanes as streams and relations."""
 
     name: str
     planned: tuple[PlannedQuery, ...]
@@ -60,7 +60,7 @@ class Group:
     strict: bool
     ordered: bool  # whether the order of elements with equal timestamps can show
     reasons: tuple[str, ...]
-    panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where nobody needs its elements
+    panes: Mapping[str, SourcePanes] = field(default_factory=dict)  # by lane, where no query needs its elements
     learned: Mapping[str, Any] = field(default_factory=dict)  # by earlier runs (``engine.learned``)
     files: Mapping[str, Source] = field(default_factory=dict)  # by declared name, to find the line of a failing row
 
@@ -139,8 +139,8 @@ class Program:
 
 
 def check_shards(shards: int) -> int:
-    if not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
-        raise JobError(f"the number of shards must be between 1 and {MOST_SHARDS}, not {shards}.")
+    if not isinstance(shards, int) or not 1 <= shards <= MAX_SHARDS:
+        raise JobError(f"the number of shards must be between 1 and {MAX_SHARDS}, not {shards}.")
     return shards
 
 

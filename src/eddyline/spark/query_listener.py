@@ -1,7 +1,8 @@
-"""Streaming queries over DataFrames belong to their users, who look at results and rarely at metrics. So that rows are
-not lost without a word, one listener for each SparkSession reads what the shards and filters of our queries report, and
-gives a warning: once for each query, stream and kind, with the remedy. It changes nothing, and keeps of each query the
-last word of each shard. A query with ``observe=None`` says nothing, and so nothing is heard of it.
+"""Warnings about lost rows of streaming queries over DataFrames, whose users look at results and rarely at metrics.
+
+One listener for each SparkSession reads the reports of the shards and filters of our queries, and gives a warning: once
+for each query, stream and kind, with the remedy. It changes nothing, and keeps the last report of each shard. A query
+with ``observe=None`` sends no reports, so no warning is given for it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class _Listener(StreamingQueryListener):
 class _JavaEvents:
     """What the JVM calls. Spark's own form of it turns an event into objects of Python with some calls of the JVM for
     each metric of each state store, which took a tenth of the processor time of a join of three streams. Here the
-    progress comes as one text, and nothing is asked about events that nobody reads."""
+    progress comes as one text, and events that are not used cause no calls."""
 
     def __init__(self, listener: _Listener) -> None:
         self.listener = listener

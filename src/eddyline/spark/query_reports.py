@@ -1,4 +1,4 @@
-"""What a query on DataFrames has counted, decided and turned away, and what went wrong in it: asked of the query."""
+"""Reports of a query on DataFrames: its counts, its decisions, the rows that it turned away, and its errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def report(source: Any, name: str = "eddyline") -> dict[str, Any]:
 
 def late(source: Any, name: str = "eddyline") -> list[dict[str, Any]]:
     """The late rows of a ``StreamingQuery``, with ``_reason`` and ``_at`` (the time that their stream had reached): of
-    each shard up to 100 in each micro-batch that Spark still knows. ``report`` has their exact number.
+    each shard up to 100 in each micro-batch that Spark still remembers. ``report`` has their exact number.
 
     A ``LateRowsWarning`` says once for each stream that there are some, and which slack would have kept them.
     """

@@ -1,4 +1,4 @@
-"""What the Spark runtime needs, checked before Spark gets a chance to answer with a stack trace.
+"""Checks of what the Spark runtime needs, made before Spark can fail with a stack trace.
 
 Each failure is one sentence that names what is wrong, how to put it right, and the runtime that needs none of it.
 Nothing here imports pyspark: the check must work where that is what is missing. Java is asked once, with the option
@@ -31,7 +31,7 @@ LONG_TERM_JAVA = (17, 21, 25)
 SOUND_25 = (25, 0, 3)
 VECTOR = "jdk.incubator.vector"
 WRONG_JAVA = f"Spark runs on Java 17, 21 or 25; install one of them and point JAVA_HOME to it, {INLINE}."
-_PATIENCE = 30  # seconds; a Java that takes longer to say its version is broken, not slow
+_JAVA_SECONDS = 30  # for Java to print its version; one that takes longer is broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def check_java() -> None:
             f"Java 17, 21 or 25 (for example apt install openjdk-17-jre-headless) and point JAVA_HOME to it, {INLINE}."
         )
     if not version:
-        if re.search(r"[Uu]nrecognized option", said):  # Java 8 knows no modules
+        if re.search(r"[Uu]nrecognized option", said):  # Java 8 has no modules
             raise EddylineError(f"the Java at {executable} is older than 9, but {WRONG_JAVA}")
         words = " ".join(said.split())[:200] or "nothing"
         raise EddylineError(f"the Java at {executable} does not start (it said: {words}); {WRONG_JAVA}")
@@ -164,9 +164,11 @@ def find_java() -> str:
 def _ask(executable: str) -> str:
     command = [executable, "-XX:+IgnoreUnrecognizedVMOptions", f"--add-modules={VECTOR}", "-version"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_JAVA_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
-        return f"nothing for {_PATIENCE} seconds"
+        return f"nothing for {_JAVA_SECONDS} seconds"
     except OSError as error:
         return str(error)
     return done.stderr + done.stdout

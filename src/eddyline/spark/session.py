@@ -33,7 +33,7 @@ from eddyline.spark.grouping import Split, planned_together, together_in
 from eddyline.spark.job_run import answer_together
 from eddyline.spark.monitor import Monitor
 from eddyline.spark.program import (
-    MOST_SHARDS,
+    MAX_SHARDS,
     SHARDS_PER_PARTITION,
     Group,
     Program,
@@ -50,7 +50,7 @@ from eddyline.streamon.decision import Decision
 
 ROWS_PER_BATCH = 500_000  # of a micro-batch over paths: larger costs less per row and more memory
 SPARK_SOURCE = "spark:"  # before the name of one of Spark's own formats
-MOST_PARTITIONS = 8  # counted on for the default number of shards; more cores are used with ``shards``
+MAX_DEFAULT_PARTITIONS = 8  # for the default number of shards; the option ``shards`` uses more cores
 
 
 class SparkRuntime(Declaring[SparkQuery]):
@@ -112,7 +112,7 @@ class SparkRuntime(Declaring[SparkQuery]):
         requirements.check_session(spark, stateful=False)
         self.spark = spark
         by_default = SHARDS_PER_PARTITION * state_partitions(spark) if sized else default_shards(spark)
-        self.shards = check_shards(shards if shards is not None else min(by_default, MOST_SHARDS))
+        self.shards = check_shards(shards if shards is not None else min(by_default, MAX_SHARDS))
 
     def _open(
         self, name: str, source: Any, schema: pa.Schema | None, options: Mapping[str, Any], timestamp: str | None
@@ -129,7 +129,7 @@ class SparkRuntime(Declaring[SparkQuery]):
     def _spark_source(self, name: str, uri: str, schema: pa.Schema | None, options: Mapping[str, Any]) -> Any:
         """``spark:rate``, ``spark:kafka`` and whatever else Spark reads as a stream; the options are the source's."""
         if self.spark is None and self.start is not None:
-            self.start()  # only Spark knows the schema
+            self.start()  # only Spark can find the schema
         if self.spark is None:
             raise JobError(f"{name!r} reads {uri!r}, which only Spark can; run the job with --runtime spark.")
         reader = self.spark.readStream.format(uri[len(SPARK_SOURCE) :])
@@ -314,4 +314,4 @@ class SparkRuntime(Declaring[SparkQuery]):
 
 
 def default_shards(spark: Any) -> int:
-    return SHARDS_PER_PARTITION * min(state_partitions(spark), MOST_PARTITIONS)
+    return SHARDS_PER_PARTITION * min(state_partitions(spark), MAX_DEFAULT_PARTITIONS)

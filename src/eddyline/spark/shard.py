@@ -1,14 +1,14 @@
-"""One shard: an inline session that is fed with packed rows, and with the progress of the streams in all shards.
+"""One shard: an inline session that gets packed rows, and the progress of the streams in all shards.
 
-What makes a shard's answer its exact share of the whole answer:
+Three rules make a shard's answer its exact share of the whole answer:
 
 - *Progress is global.* Every flush of a map task gives every shard the smallest and largest timestamp behind it, so all
   shards close the same instants, start time at the same instant and end it at the same one, whatever rows they got.
 - *A micro-batch is one arrival.* Late means ts < (largest timestamp of earlier micro-batches) − slack; within the
   micro-batch rows are put in order of time first. As long as the first instant of all is open nothing is late: of what
   other shards got only the smallest time is known, so the row that has it must count. Equal timestamps are ordered by
-  the position in the source where it has one, else by value with NULL first; only where the plan can tell the
-  difference.
+  the position in the source where it has one, else by value with NULL first; only where the plan depends on that
+  order.
 - *Copies are silent.* Where a lane is copied along a dimension only the copy at coordinate 0 reports late and invalid
   rows, and of several lanes of one source only the first.
 """
@@ -59,8 +59,8 @@ from eddyline.spark.panes import pane_schema
 from eddyline.spark.program import Group
 from eddyline.spark.time_counts import TimeCounts
 
-DECISIONS = 32  # the last ones of a query, in each micro-batch
-SHOWN = 100  # rows turned away that a shard sends along in one micro-batch, to look at; counts are exact
+DECISIONS_SENT = 32  # of a query with each micro-batch: the last ones
+ROWS_SENT = 100  # late or invalid rows that a shard sends with each micro-batch, at most; counts are exact
 
 Packed = tuple[int, int, int | None, int | None, int, bool, bytes | None]  # lane, kind, low, high, rows, ended, blob
 
@@ -356,7 +356,7 @@ class ShardEngine:
                 {"which": which, "stream": part.stream, **row}
                 for which, part in self.turned_away
                 for row in _shown(part)
-            ][:SHOWN],
+            ][:ROWS_SENT],
         }
 
     def _left_out(self) -> dict[str, dict[str, Any]]:
@@ -386,15 +386,15 @@ def _came(stream: InputStream, low: int, high: int, before: int) -> None:
 
 
 def query_report(query: Query) -> dict[str, Any]:
-    """The report of a query: as much of it as may travel with every micro-batch."""
+    """The report of a query: the part that is sent with every micro-batch."""
     report = query.report()
     planned = [d for d in report["decisions"] if d["time"] is None]
     made = [d for d in report["decisions"] if d["time"] is not None]
-    return {**report, "decisions": [*planned, *made[-DECISIONS:]], "fingerprint": fingerprint(query.running)}
+    return {**report, "decisions": [*planned, *made[-DECISIONS_SENT:]], "fingerprint": fingerprint(query.running)}
 
 
 def _shown(part: Diverted) -> list[dict[str, Any]]:
-    first = Diverted(part.stream, part.rows.slice(0, SHOWN), part.at[:SHOWN], part.reason.slice(0, SHOWN))
+    first = Diverted(part.stream, part.rows.slice(0, ROWS_SENT), part.at[:ROWS_SENT], part.reason.slice(0, ROWS_SENT))
     return [
         {"row": row, "_reason": reason, "_at": int(at)}
         for row, reason, at in zip(first.rows.to_pylist(), first.reason.to_pylist(), first.at, strict=True)

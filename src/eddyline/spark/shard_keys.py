@@ -1,9 +1,9 @@
-"""Keys of shards: Spark puts the shards of a group on its state partitions one by one, as one deals cards.
+"""Keys of shards, chosen so that Spark spreads the shards of a group evenly over its state partitions.
 
 Spark sends a row to partition ``murmur3(key) mod n``. Plain shard numbers would fall where chance has it (of eight
 shards five on one of two partitions), and the fullest partition sets the pace. Murmur3 is a bijection in each of its
-words, so the upper half of a key can be *solved for*: whatever the lower half says (group and shard), the key is given
-exactly the hash ``group + shard``. It is dealt evenly to any number of partitions, and nothing need be known of them.
+words, so the upper half of a key can be *solved for*: for any lower half (group and shard), the key gets exactly the
+hash ``group + shard``. So shards are spread evenly over any number of partitions, which need not be known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The state of a shard in Spark's state store: a log of segments, and a head that says which pieces are where.
+"""The state of a shard in Spark's state store: a log of segments, and a head with the place of each piece.
 
 Spark's store is handed few, large values: the pieces that a micro-batch adds (``state_codec``) are put together into
 segments of up to 8 MB, and the head (skeleton of the state tree, place of each piece, format version, nonce) is
-written last. A segment of which less than half is still needed is given up: its living pieces move to the new
+written last. A segment with less than half of its bytes still in use is given up: its live pieces move to the new
 segment, so the space taken is at most about twice what lives, and each byte is moved O(1) times for each byte added.
 
 The *nonce* is drawn anew at every save. An engine that is kept in a worker is trusted only if it carries the nonce
@@ -31,7 +31,7 @@ FACTS: Final = -1  # the number under which the facts that state depends on are 
 
 
 class Values(Protocol):
-    """As much of a state store as is needed: one head, and segments by number."""
+    """The part of a state store that is used: one head, and segments by number."""
 
     def head(self) -> bytes | None: ...
     def set_head(self, data: bytes) -> None: ...
@@ -172,7 +172,7 @@ class SegmentLog:
                     head.shown_at[n] = old.shown_at[n]
             else:
                 self.values.drop_segment(n)
-        if sum(head.sizes.values()) > shared_segments.LARGEST:
+        if sum(head.sizes.values()) > shared_segments.MAX_SHARED_BYTES:
             head.shown_at.clear()
         packed = head.pack()
         self.values.set_head(packed)
@@ -181,7 +181,7 @@ class SegmentLog:
 
 
 def _sparse(head: Head) -> Iterator[int]:
-    """Segments of which less than half was needed by the last save."""
+    """Segments whose pieces were, by less than half of their bytes, needed by the last save."""
     living: dict[int, int] = dict.fromkeys(head.sizes, 0)
     for p in head.places.values():
         living[p.segment] += p.length

@@ -1,7 +1,7 @@
-"""What happens in a worker: one visit to each shard and micro-batch.
+"""The work of a worker: one visit to each shard in each micro-batch.
 
 A visit finds the shard's engine (hot in this worker, or rebuilt from the state store), lets it take in the micro-batch,
-stores what changed, and gives out the results and one row of statistics.
+stores the changes of its state, and emits the results and one row of statistics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Segments of state that the workers of one machine show each other.
+"""Segments of state that the workers of one machine share in memory.
 
 Spark gives a task to whichever Python worker is free, so a shard often finds itself in a worker that does not have its
 engine. The state store has all that is needed, but each segment comes out of RocksDB, through the JVM and a socket: of
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-LARGEST: Final = 16 << 20  # bytes of a shard's state; beyond, a second copy costs more than it saves
-FILES: Final = 64  # that a process shows at a time, of the thousand or so that it may have open
+MAX_SHARED_BYTES: Final = 16 << 20  # of a shard's state; a second copy of more costs more than it saves
+MAX_FILES: Final = 64  # that a process shares at a time, of the thousand or so that it may have open
 
 _shown: set[int] = set()  # the files of this process
 
@@ -65,7 +65,7 @@ class SharedSegment:
 def show(data: bytes) -> SharedSegment | None:
     """Keep a segment where other workers find it, as long as the returned value lives; None where that is not known,
     or when enough is shown."""
-    if not hasattr(os, "memfd_create") or len(_shown) >= FILES:
+    if not hasattr(os, "memfd_create") or len(_shown) >= MAX_FILES:
         return None
     token = f"eddyline-{secrets.token_hex(16)}"
     try:

@@ -40,7 +40,7 @@ from eddyline.spark.types import arrow_schema, from_engine, result_type
 
 
 class QuerySession(PackedSession, Protocol):
-    """As much of the session on Spark as a query needs."""
+    """The part of the session on Spark that a query uses."""
 
     catalog: Catalog
     ntz: dict[str, frozenset[str]]
@@ -270,16 +270,16 @@ class SparkQuery:
 
     def left_out(self) -> list[LeftOut]:
         """What was turned away so far, of streams, constant relations and by the query's expressions."""
-        told = [] if self.frame_observation is None else self.frame_observation.read().left_out(self.name)
+        filtered = [] if self.frame_observation is None else self.frame_observation.read().left_out(self.name)
         constant = self.session.invalid_of_relations.values()
-        return [*self.read().left_out({(0, 0): self.name}), *told, *constant]
+        return [*self.read().left_out({(0, 0): self.name}), *filtered, *constant]
 
     def explain(self) -> str:
         """The plan of a shard, how the work is split and why, and what all shards hold by now."""
         return explain(self)
 
     def plan(self) -> PlanGraph:
-        """The plan of every shard as data, with the totals of all shards and what each of them knows."""
+        """The plan of every shard as data, with the totals of all shards and the statistics of each."""
         return plan_of(self)
 
     def _repr_html_(self) -> str:
@@ -311,5 +311,5 @@ class SparkQuery:
 
     def invalid(self) -> list[dict[str, Any]]:
         """Some of the invalid rows with ``_reason``; the report has their exact number."""
-        told = [] if self.frame_observation is None else self.frame_observation.read().invalid_rows()
-        return [*self.read().rows("invalid"), *told]
+        filtered = [] if self.frame_observation is None else self.frame_observation.read().invalid_rows()
+        return [*self.read().rows("invalid"), *filtered]

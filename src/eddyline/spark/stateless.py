@@ -114,7 +114,7 @@ def _elements(p: Plan, catalog: Catalog) -> list[_Chain] | None:
         case Select() | Project():
             return _then(_elements(p.input, catalog), p)
         case ToStream(kind="istream"):
-            # What leaves a window could cancel an equal row that enters, unless their timestamps tell them apart.
+            # A row that leaves a window could cancel an equal row that enters, unless their timestamps are columns.
             lasting = cannot_cancel(p.input, catalog)
             return _rows(p.input, catalog, (Unbounded, Range) if lasting else (Unbounded,))
         case ToStream(kind="rstream"):
@@ -329,15 +329,15 @@ def _apply(
 
 
 def _watched(judge: Judge, observed: FrameObservation | None) -> Judge:
-    return judge if observed is None or not judge.watched else replace(judge, tells=True)
+    return judge if observed is None or not judge.watched else replace(judge, reports=True)
 
 
 def _kept(df: DataFrame, judge: Judge, observed: FrameObservation | None) -> DataFrame:
-    """The rows that are kept. What workers report is collected from the few rows that pass, and behind the function, so
-    that it keeps nothing from being pushed into the source."""
-    keep, told = F.col(f"{_ANSWER}.keep"), F.col(f"{_ANSWER}.told")
-    if observed is not None and judge.tells:
-        df = observed.see(df.filter(keep | told.isNotNull()), told, judge.plan)
+    """The rows that are kept. The reports of workers are collected from the few rows that pass, and behind the
+    function, so that Spark can still push filters into the source."""
+    keep, report = F.col(f"{_ANSWER}.keep"), F.col(f"{_ANSWER}.report")
+    if observed is not None and judge.reports:
+        df = observed.see(df.filter(keep | report.isNotNull()), report, judge.plan)
     return df.filter(keep)
 
 
@@ -369,10 +369,10 @@ def _answer(judge: Judge, columns: Mapping[str, SparkColumn]) -> SparkColumn:
         )
         return found
 
-    # Pickled here and only once: a worker that knows the plan does not unpickle it, with all that its functions carry.
+    # Pickled here and only once: a worker that has the plan does not unpickle it, with all that its functions carry.
     plan, pickled = judge.plan, cloudpickle.dumps(judge)  # type: ignore[no-untyped-call]
     several = len(judge.inputs) > 1  # a single column comes without a tuple around it
-    make: Any = arrow_udf  # whose stub does not know about functions that tell by their type hints what they are
+    make: Any = arrow_udf  # its stub lacks functions whose kind follows from their type hints
     # Not "deterministic", or Spark would evaluate it once for the filter and again for the projection.
     answer = make(judged, to_spark(with_ntz(judge.schema, judge.schema.names))).asNondeterministic()
     found: SparkColumn = answer(*([columns[n] for n, _ in judge.inputs] or [F.lit(True)]))

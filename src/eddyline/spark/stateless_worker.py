@@ -1,4 +1,4 @@
-"""What a stateless plan leaves to Python: the judgement of one Arrow batch after another, in a worker.
+"""The Python part of a stateless plan: it judges one Arrow batch after another, in a worker.
 
 ``Judge`` is a small program over arrays, a list of steps in the plan's order: ``Keep`` drops rows, ``Compute`` adds
 columns. Rows that a step drops are not seen by the next. The answer has one row for each row that came in, because
@@ -61,7 +61,7 @@ class Judge:
 
     ``diverting``: a row with an error is marked with its text; otherwise the first error stops the query. ``filtering``
     says which conjunctions order themselves, and ``plan`` under which name a worker keeps what they have learned. With
-    ``tells`` the last answer of a task has a text beside it, with the statistics of the worker (``filter_statistics``).
+    ``reports`` the last answer of a task has the statistics of the worker beside it, as a text (``filter_statistics``).
 
     >>> from eddyline.expr.nodes import Call, Column, Literal
     >>> a = Column("a", pa.int64())
@@ -81,7 +81,7 @@ class Judge:
     diverting: bool = False
     filtering: Filtering | None = None
     plan: str = ""
-    tells: bool = False
+    reports: bool = False
 
     @property
     def drops(self) -> bool:
@@ -100,16 +100,16 @@ class Judge:
 
     @property
     def schema(self) -> pa.Schema:
-        """The fields of the answer: ``keep``, ``error`` and ``told`` where they can say something, then the outputs."""
+        """The fields of the answer: ``keep``, ``error`` and ``report`` where they can have values, then the outputs."""
         marks = [("keep", pa.bool_())] if self.drops else []
-        texts = [(n, pa.string()) for n, there in (("error", self.diverting), ("told", self.tells)) if there]
+        texts = [(n, pa.string()) for n, there in (("error", self.diverting), ("report", self.reports)) if there]
         return pa.schema([*marks, *texts, *self.outputs])
 
     def run(self, batches: Iterator[Sequence[pa.Array]]) -> Iterator[pa.StructArray]:
         """One answer for each batch; the expressions are compiled once."""
         compiled = [self._compile(number, s) for number, s in enumerate(self.steps)]
         later = [read_by(self.steps[i + 1 :]) | {n for n, _ in self.outputs} for i in range(len(self.steps))]
-        history = learned.plan_history(self.plan) if self.tells else None
+        history = learned.plan_history(self.plan) if self.reports else None
         last: _Rows | None = None  # held back until it is known whether another batch comes
         for columns in batches:
             if last is not None:
@@ -125,7 +125,7 @@ class Judge:
                 history.kept += rows.alive
                 if rows.errors:
                     history.invalid += len(rows.errors)
-                    history.invalid_rows.extend(rows.failed(self.inputs, columns, learned.SHOWN))
+                    history.invalid_rows.extend(rows.failed(self.inputs, columns, learned.ROWS_KEPT))
         if history is not None and last is not None:
             history.tasks += 1
             yield self._answer(last, report_text(self.plan, history))
@@ -152,14 +152,14 @@ class Judge:
                 aliases = {alias: alias for alias in (name.rpartition(".")[0] for name in row) if alias}
                 raise for_row(rows.errors[place], described(row, None, TimeKind.INTEGER, aliases))
 
-    def _answer(self, rows: _Rows, told: str | None = None) -> pa.StructArray:
+    def _answer(self, rows: _Rows, report: str | None = None) -> pa.StructArray:
         arrays: list[pa.Array] = []
         if self.drops:
             arrays.append(rows.kept())
         if self.diverting:
             arrays.append(rows.texts({row: str(e) for row, e in rows.errors.items()}))
-        if self.tells:
-            arrays.append(rows.texts({} if told is None else {0: told}))
+        if self.reports:
+            arrays.append(rows.texts({} if report is None else {0: report}))
         arrays += [spark_array(rows.column(name), type) for name, type in self.outputs]
         return pa.StructArray.from_arrays(arrays, fields=list(self.schema))
 

@@ -1,7 +1,7 @@
-"""What the shards report, put together: tagged rows on the workers, one account on the driver.
+"""The statistics of all shards: tagged rows on the workers, one account on the driver.
 
 Every shard sends one row of totals with each micro-batch. They are collected on the way (``observe``) and filtered out
-before the user's DataFrame, so that nobody has to run anything for them.
+before the user's DataFrame, so that they cost no action of their own.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Account:
         for g in sorted({g for g, _ in self.shards}):
             busy = max(self.group(g), key=lambda s: sum(s["arrived"].values()))
             for q in busy["queries"]:
-                knows = {a["operator"]: a for a in q.get("adapting", ())}
-                learned.remember(q["fingerprint"], q["query"], busy["arrived"], knows)
+                statistics = {a["operator"]: a for a in q.get("adapting", ())}
+                learned.remember(q["fingerprint"], q["query"], busy["arrived"], statistics)
 
     def arrived(self) -> dict[str, int]:
         """Rows by source: one that several groups read is counted in one of them."""

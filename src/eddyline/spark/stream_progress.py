@@ -1,14 +1,15 @@
-"""How far streams had come before a micro-batch, for the tasks that read its rows.
+"""The progress of streams before a micro-batch, for the tasks that read its rows.
 
-What is late is decided by what came in *earlier* micro-batches, and only the shards know that. They write it down for
-the other workers of their executor, in the folder that Spark keeps for the files of its application there. A worker
-that reads rows of the very next micro-batch can then say which of them are late, and make panes of all others where
-they are read. No answer depends on it: a worker without the file ships rows as they are, and the shards judge them.
+Which rows are late depends on the rows of *earlier* micro-batches, which only the shards have. They write the bounds to
+a file for the other workers of their executor, in the folder that Spark keeps there for the files of its application. A
+worker that reads rows of the very next micro-batch can then decide which of them are late, and make panes of all others
+where they are read. No answer depends on it: a worker without the file ships rows as they are, and the shards judge
+them.
 
-What is known can be trusted, because it follows from the rows of earlier micro-batches: however often one is run again,
-by whomever, it ends with the same bounds, if its source brings the same rows again, as Spark requires of one. It is
-known under the number of the micro-batch, Spark's names for the query and for this start of it, and a name drawn for
-each program. The shards check it all the same: panes carry the smallest time in them.
+The bounds can be trusted, because they follow from the rows of earlier micro-batches: a micro-batch that is run again
+ends with the same bounds, in any worker, if its source brings the same rows again, as Spark requires. A file is named
+by the number of the micro-batch, Spark's names for the query and for this start of it, and a name drawn for each
+program. The shards check the bounds all the same: panes carry the smallest time in them.
 """
 
 from __future__ import annotations

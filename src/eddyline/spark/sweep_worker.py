@@ -1,4 +1,4 @@
-"""What the tasks of ``eds.sweep`` do: rows of parameters in, the results for them out; ``frame_sweep`` plans."""
+"""The tasks of ``eds.sweep``: rows of parameters in, their results out; ``frame_sweep`` plans them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many rows of a micro-batch have which times, in little space: what all shards receive for SLACK AUTO.
+"""Counts of the rows of a micro-batch by time, in little space: all shards receive them for SLACK AUTO.
 
-Times are counted in *cells* of 2^``level`` ticks; the level is the smallest at which at most ``MOST_CELLS`` cells
+Times are counted in *cells* of 2^``level`` ticks; the level is the smallest at which at most ``MAX_CELLS`` cells
 hold a row. So a micro-batch whose times are few is counted exactly, and in others a cell is about a thousandth of the
 time that its rows cover, however far away single rows lie. Cells of a level lie within those of the next, so counts
 of parts added up are the counts of the whole: it does not matter which task has read which row.
@@ -16,7 +16,7 @@ import numpy as np
 
 from eddyline.core.delta import Bools, Int64s
 
-MOST_CELLS: Final = 1024  # cells: more are finer, and every shard is sent all of them
+MAX_CELLS: Final = 1024  # more are finer, and all of them are sent to every shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class TimeCounts:
 
 
 def _coarser(found: TimeCounts) -> TimeCounts:
-    while len(found.cell) > MOST_CELLS:
+    while len(found.cell) > MAX_CELLS:
         found = _grouped(found.level + 1, found.cell >> 1, found.count, found.first, found.last)
     return found
 

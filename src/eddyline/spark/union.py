@@ -25,7 +25,7 @@ from eddyline.spark.types import quoted, to_engine
 DataFrame = Any  # classic or Connect: the two share an interface, not a class
 
 SOURCE: Final = "_source"
-WIDEST: Final = 2  # times the columns of the widest source: with more slots too many NULLs would travel
+MAX_SLOTS_FACTOR: Final = 2  # times the columns of the widest source: more slots would ship too many NULLs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def unite(shipments: Sequence[Shipment], tasks: int | None, packed: StructType) 
         return _alone(shipments[0], packed, tasks)
     types = [s.types() for s in shipments]
     slots, places = share(types)
-    if len(slots) > WIDEST * max(map(len, types)):
+    if len(slots) > MAX_SLOTS_FACTOR * max(map(len, types)):
         apart = reduce(lambda a, b: a.union(b), (_alone(s, packed) for s in shipments))
         return apart if tasks is None else apart.coalesce(tasks)
     together = reduce(

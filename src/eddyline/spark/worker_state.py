@@ -1,7 +1,7 @@
-"""What stays in a worker from batch to batch and task to task: plans, and what their conjunctions have learned.
+"""State of a worker that is kept from batch to batch and task to task: plans, and what their conjunctions have learned.
 
-This must be an importable module: what a closure defines is unpickled anew for each task. No answer depends on it: a
-worker that is new, or has forgotten, begins with the written order and learns again.
+This must be an importable module, because a closure is unpickled anew for each task, with all that it defines. No
+answer depends on it: a new worker, or one that has dropped a plan, begins with the written order and learns again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from eddyline.adapting.filter_choice import Filtering, Fixed
 from eddyline.expr.nodes import Expr
 from eddyline.operators.adaptive_select import InOrder, OrdersItself
 
-MAX_PLANS: Final = 64  # that a worker remembers: more keeps what was learned for longer and takes memory
-SHOWN: Final = 100  # rows that were diverted, to look at; their count is exact
+MAX_PLANS: Final = 64  # that a worker keeps: more keep statistics for longer and take memory
+ROWS_KEPT: Final = 100  # diverted rows that users can read; the count of all is exact
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class PlanHistory:
     kept: int = 0
     tasks: int = 0
     invalid: int = 0  # rows that made an expression fail, with on_error = 'invalid'
-    invalid_rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=SHOWN))  # the last of them
+    invalid_rows: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=ROWS_KEPT))  # the last of them
     token: str = field(
         default_factory=lambda: uuid.uuid4().hex[:8]
     )  # distinguishes it from an earlier process of its number

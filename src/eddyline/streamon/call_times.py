@@ -1,4 +1,4 @@
-"""What one more row costs a filter, apart from what a call costs.
+"""Times of the calls of filters: the cost of one more row, apart from the fixed cost of a call.
 
 A vectorised filter takes a + b·k for k rows. Every filter is called once for a batch in whatever order they stand, so
 the calls cost the same in all orders, and only b may decide between them. Time divided by rows would make a filter that
@@ -20,22 +20,20 @@ import numpy as np
 
 from eddyline.core.delta import Bools, Float64s, Int64s
 
-_FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as many rows as those before it
-_SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
-_CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
-_EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
-_SUSPENDED = (
-    16.0  # times what the others allow: what took longer was suspended; with less, some rows may be dearer than others
-)
-_ALIKE = 2.0  # times what another allows: calls that agree on a price
-_MIN_ROWS_TO_COMPARE = 16  # rows of a call that says something about larger ones: single rows vary by chance
+_FORGOTTEN_PER_CALL = 1 / 64  # share of the past that a call replaces, if it has as many rows as the calls before it
+_MIN_SPREAD = 0.5  # of the calls' numbers of rows, relative to their mean: with less, one line fits as well as another
+_MAX_TIMES_EXPECTED = 4.0  # a longer call counts as this multiple of the expected time: it was interrupted
+_EARLY_CALLS = 8  # the first calls, which are compared with one another; later calls are compared with the estimate
+_SUSPENDED_FACTOR = 16.0  # a call that took more than this multiple of what the others allow was suspended
+_MAX_PRICE_RATIO = 2.0  # two calls agree on a price if neither takes longer than this multiple of what the other allows
+_MIN_ROWS_TO_COMPARE = 16  # a call with fewer rows says nothing about larger ones: single rows vary by chance
 _MIN_SECONDS_PER_ROW = 1e-10  # no call is free
 
 
 class CallTimes:
     """A line through the calls of each filter, its past fading.
 
-    A call with few rows says nothing about b, so it makes little of the past forgotten: a filter that has moved behind
+    A call with few rows does not determine b, so it replaces little of the past: a filter that has moved behind
     others keeps the price that it had in front. Where all calls had about the same number of rows lines cannot be
     distinguished: then the last a stays, and b follows the times as long as rows take most of them.
 
@@ -96,7 +94,7 @@ class CallTimes:
 
     def _called(self, f: int, k: float, t: float) -> float:
         line, early = self._lines[f], self._early[f]
-        if len(early) == _EARLY:
+        if len(early) == _EARLY_CALLS:
             return self._learn(line, float(self.marginal[f]), k, t)
         early.append((k, t))
         marginal = float("nan")
@@ -110,15 +108,15 @@ class CallTimes:
     def _learn(self, line: list[float], marginal: float, k: float, t: float) -> float:
         fixed, calls, sum_k, sum_t, sum_kk, sum_kt = line
         if calls > 2:
-            t = min(t, _CAP * (fixed + marginal * k))
+            t = min(t, _MAX_TIMES_EXPECTED * (fixed + marginal * k))
         usual = sqrt(sum_kk / calls) if calls else k
-        keep = 1 - _FADING * min(1.0, k / usual)
+        keep = 1 - _FORGOTTEN_PER_CALL * min(1.0, k / usual)
         calls = keep * calls + 1
         sum_k, sum_t = keep * sum_k + k, keep * sum_t + t
         sum_kk, sum_kt = keep * sum_kk + k * k, keep * sum_kt + k * t
         mean_k, mean_t = sum_k / calls, sum_t / calls
         variance = sum_kk / calls - mean_k * mean_k
-        if calls > 1.5 and variance > (_SPREAD * mean_k) ** 2:
+        if calls > 1.5 and variance > (_MIN_SPREAD * mean_k) ** 2:
             slope = (sum_kt / calls - mean_k * mean_t) / variance
             if slope > 0:
                 marginal = max(_MIN_SECONDS_PER_ROW, min(slope, mean_t / mean_k))
@@ -134,7 +132,7 @@ class CallTimes:
         return marginal
 
     def state(self) -> dict[str, Any]:
-        early = np.zeros((len(self._early), _EARLY, 2))
+        early = np.zeros((len(self._early), _EARLY_CALLS, 2))
         for f, calls in enumerate(self._early):
             early[f, : len(calls)] = np.array(calls).reshape(-1, 2)
         lines = np.array(self._lines)
@@ -150,30 +148,32 @@ class CallTimes:
 
 
 def _held_up(calls: Sequence[tuple[float, float]], i: int) -> bool:
-    """Whether a call took longer than most of the others allow. Those with next to no rows have no say about many.
+    """Whether a call took longer than most of the others allow. Calls with very few rows are left out.
 
     >>> calls = [(64, 0.5), (64, 0.001), (32, 0.0005), (1, 0.1), (32, 0.001)]
     >>> [_held_up(calls, i) for i in range(5)]
     [True, False, False, True, False]
     """
     k, t = calls[i]
-    others = (c for place, c in enumerate(calls) if place != i and c[0] >= min(_MIN_ROWS_TO_COMPARE, k / _CAP))
+    fewest = min(_MIN_ROWS_TO_COMPARE, k / _MAX_TIMES_EXPECTED)
+    others = (c for place, c in enumerate(calls) if place != i and c[0] >= fewest)
     allowed = sorted(other * max(1.0, k / j) for j, other in others)
-    return bool(allowed) and t > _SUSPENDED * allowed[len(allowed) // 2]
+    return bool(allowed) and t > _SUSPENDED_FACTOR * allowed[len(allowed) // 2]
 
 
 def _settled(calls: Sequence[tuple[float, float]]) -> bool:
-    """Whether the first calls make a price: there are enough, or the last agrees with another. Those with next to no
-    rows have no say.
+    """Whether the first calls make a price: there are enough, or the last agrees with another. Calls with very few rows
+    are left out.
 
     >>> [_settled([(64, 2.0), *[(64, 0.001)] * more, (1, 0.5)]) for more in (0, 1, 2)]
     [False, False, True]
     """
-    if len(calls) == _EARLY:
+    if len(calls) == _EARLY_CALLS:
         return True
     most = max((k for k, _ in calls), default=0.0)
-    heard = [(k, t) for k, t in calls if k >= min(_MIN_ROWS_TO_COMPARE, most / _CAP)]
+    heard = [(k, t) for k, t in calls if k >= min(_MIN_ROWS_TO_COMPARE, most / _MAX_TIMES_EXPECTED)]
     if len(heard) < 2:
         return False
     k, t = heard[-1]
-    return any(t <= _ALIKE * u * max(1.0, k / j) and u <= _ALIKE * t * max(1.0, j / k) for j, u in heard[:-1])
+    ratio = _MAX_PRICE_RATIO
+    return any(t <= ratio * u * max(1.0, k / j) and u <= ratio * t * max(1.0, j / k) for j, u in heard[:-1])

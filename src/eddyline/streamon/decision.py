@@ -1,6 +1,6 @@
 """A decision is one frozen record. ``explain``, ``report``, plots, SysStream and the tests read the same object.
 
-A policy fills in what it knows: what changes, what the change rests on, what it promises and what it costs. The log
+A policy fills in what changes, the statistics that the change rests on, its expected gain and its cost. The log
 (``streamon.log``) adds who, where and when. A sentence for people is made when a decision is shown, never when it is
 taken: ``because`` is a template over the evidence (``streamon.wording``).
 """
@@ -24,8 +24,8 @@ class Decision:
     ``evidence`` are the statistics that the decision rests on, ``units`` the units of those that have one.
     ``expected_gain`` is what they promise: the cost before over the cost after, or None where nothing was estimated.
     ``cost`` is what the change itself costs, in the unit ``units["cost"]``; None where nothing has to be moved or
-    filled. ``measured_gain`` is the ratio that was found after the change; until then, and where nobody measures, it is
-    None. ``names`` are what numbers of filters in the evidence mean.
+    filled. ``measured_gain`` is the ratio that was measured after the change; it is None until then, and where no gain
+    is measured. ``names`` are the names of the filters that the evidence has by number.
 
     >>> decision = Decision(
     ...     "filter order", (0, 1), (1, 0), "{first:name} takes {price} for a tuple", {"first": 1, "price": 3e-5},

@@ -18,10 +18,10 @@ import numpy as np
 
 from eddyline.core.delta import Float64s, Int64s
 
-SETTLE = 1024  # rows that make up the reference
+REFERENCE_ROWS = 1024  # rows after a decision from which the reference rates are computed
 ROWS_UNTIL_HALF = 1024  # rows after which a recent row counts half
-_FEWEST = 16  # rows without which the reference says nothing
-_FEWEST_RECENT = 64  # the same for what is compared with it, which is looked at again and again
+_MIN_REFERENCE_ROWS = 16  # a filter that was asked about fewer of them has no reference rate
+_MIN_RECENT_ROWS = 64  # the same for the recent rate: more, because it is compared again and again
 
 
 class DropRates:
@@ -47,7 +47,7 @@ class DropRates:
         self.recently_dropped: Float64s = np.zeros(filters)
 
     def add(self, rows_in: Int64s, rows_out: Int64s) -> None:
-        if self.asked.max() < SETTLE:
+        if self.asked.max() < REFERENCE_ROWS:
             self.asked += rows_in
             self.dropped += rows_in - rows_out
         else:
@@ -63,7 +63,7 @@ class DropRates:
         counts = (self.asked, self.recently_asked, self.dropped, self.recently_dropped)
         # Filters are few: arrays would cost more than the numbers in them.
         for before, now, dropped, recently in zip(*(c.tolist() for c in counts), strict=True):
-            if before >= _FEWEST and now >= _FEWEST_RECENT:
+            if before >= _MIN_REFERENCE_ROWS and now >= _MIN_RECENT_ROWS:
                 pooled = (dropped + recently + 1) / (before + now + 2)  # never 0 nor 1
                 deviation = math.sqrt(pooled * (1 - pooled) * (1 / before + 1 / now))
                 most = max(most, abs(dropped / before - recently / now) / deviation)
@@ -72,7 +72,7 @@ class DropRates:
     def moved(self) -> float:
         """By how much the rate that has moved most has moved, as a share of the rows: what is beyond chance may still
         be too little to matter, above all where rows resemble their neighbours."""
-        known = (self.asked >= _FEWEST) & (self.recently_asked >= _FEWEST_RECENT)
+        known = (self.asked >= _MIN_REFERENCE_ROWS) & (self.recently_asked >= _MIN_RECENT_ROWS)
         if not known.any():
             return 0.0
         before, now = self.dropped[known] / self.asked[known], self.recently_dropped[known] / self.recently_asked[known]

@@ -33,7 +33,7 @@ class Window:
         self._weights.append(float(weight))
 
     def forget(self, weight: float) -> None:
-        """Only as much of the past counts as is needed for so much weight; the last observation always does.
+        """The newest observations count, up to the given weight; the last one always counts.
 
         >>> window = Window(5)
         >>> for count in (9, 9, 1, 1):

@@ -1,7 +1,7 @@
-"""What decisions gained: the cost of a unit of work before a decision over its cost after it.
+"""Gains of decisions: the cost of a unit of work before a decision over its cost after it.
 
-Filters and joins measure their gains here. Routing policies measure theirs on their own samples, because only they know
-what the same rows would have cost without a classifier.
+Filters and joins measure their gains here. Routing policies measure theirs on their own samples: without these, nothing
+shows what the same rows would have cost without a classifier.
 
 Work is a vector (evaluations by filter, or one number: accesses) because a price may only be known after the work was
 done: both sides are weighed with the prices that are known when the gain is read. So a gain compares two plans on the

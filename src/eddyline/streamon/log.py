@@ -18,14 +18,14 @@ from eddyline.core.time import Clock, SystemClock
 from eddyline.streamon.decision import USER, Decision
 
 MAX_RECORDS = 1000  # records: enough for a day of hourly changes of a dozen operators
-SAVED = 200  # records that are part of a snapshot
-WAITING = 1000  # records that wait for one follower
+SAVED_RECORDS = 200  # the newest records, which a snapshot contains
+MAX_WAITING_RECORDS = 1000  # records that wait for one follower, at most
 
 
 class Follower:
     """The records of a log from now on. Iterating takes what waits and does not block."""
 
-    def __init__(self, most: int = WAITING) -> None:
+    def __init__(self, most: int = MAX_WAITING_RECORDS) -> None:
         self._waiting: deque[Decision] = deque(maxlen=most)
         self.lost = 0  # records that were not read in time
 
@@ -112,7 +112,7 @@ class DecisionLog:
             follower.settle(sequence, measured_gain)
 
     def measured_by(self, meter: Measuring) -> None:
-        """``meter`` knows the gain of a record before it is settled."""
+        """Register ``meter``, which can estimate the gain of a record before it is settled."""
         self._measuring.append(meter)
 
     def not_measured_by(self, meter: Measuring) -> None:
@@ -129,7 +129,7 @@ class DecisionLog:
         place = bisect_left(self._records, sequence, key=lambda d: d.sequence or 0)
         return place if place < len(self._records) and self._records[place].sequence == sequence else None
 
-    def follow(self, most: int = WAITING) -> Follower:
+    def follow(self, most: int = MAX_WAITING_RECORDS) -> Follower:
         """A follower that receives every record from now on, until ``unfollow``."""
         return self.add_follower(Follower(most))
 
@@ -174,7 +174,7 @@ class DecisionLog:
         return len(self._records)
 
     def state(self) -> dict[str, Any]:
-        return {"taken": self.taken, "records": [d.state() for d in list(self)[-SAVED:]]}
+        return {"taken": self.taken, "records": [d.state() for d in list(self)[-SAVED_RECORDS:]]}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """What stands here already (decisions of the planner at this start) is removed: the saved log has it."""

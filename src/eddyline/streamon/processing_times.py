@@ -1,4 +1,4 @@
-"""What a filter takes for a tuple, as an average over recent rows that single hiccups do not move far."""
+"""The processing time of each filter for a tuple: an average over recent rows that a single pause changes little."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from eddyline.core.delta import Float64s, Int64s
 
 ROWS_UNTIL_HALF = 4096  # rows after which a measurement counts half
-_FEWEST = 256  # rows that a measurement counts for at least: an executor knows the price of a row from other calls, too
-_CAP = 4.0  # a batch is believed up to this multiple of the average: a pause is not the filter's price
-_EARLY, _HELD_UP = 5, 16.0  # the first batches are judged by their median: what is so many times as dear was held up
+_MIN_WEIGHT_ROWS = 256  # rows that a measurement counts for, at least: an executor may measure few rows of many
+_MAX_TIMES_AVERAGE = 4.0  # a longer time counts as this multiple of the average: a pause is not the filter's price
+_EARLY_BATCHES = 5  # the first batches, which are compared with their median
+_HELD_UP_FACTOR = 16.0  # a batch that took more than this multiple of the median was held up
 _MIN_SECONDS = 1e-9  # of one row: a clock may not resolve it, and no filter is free
 
 
@@ -51,17 +52,17 @@ class ProcessingTimes:
         """A batch: rows that the filter was asked about, and seconds for each."""
         # Filters are few: arrays would cost more than the numbers in them.
         kept, total = self.rows.tolist(), self.total.tolist()
-        for f, (many, price) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
-            if many > 0 and not math.isnan(price):
+        for f, (count, price) in enumerate(zip(rows.tolist(), seconds.tolist(), strict=True)):
+            if count > 0 and not math.isnan(price):
                 price, early = max(price, _MIN_SECONDS), self._early[f]
-                asked = max(many, _FEWEST)
+                asked = max(count, _MIN_WEIGHT_ROWS)
                 keep = 0.5 ** (asked / ROWS_UNTIL_HALF)
-                if len(early) < _EARLY:
+                if len(early) < _EARLY_BATCHES:
                     early.append(price)
                     kept[f] = kept[f] * keep + asked
                     total[f] = kept[f] * _usual(early)
                 else:
-                    price = min(price, _CAP * total[f] / kept[f])
+                    price = min(price, _MAX_TIMES_AVERAGE * total[f] / kept[f])
                     kept[f], total[f] = kept[f] * keep + asked, total[f] * keep + asked * price
         self.rows, self.total = np.array(kept), np.array(total)
         self._averages = None
@@ -81,7 +82,7 @@ class ProcessingTimes:
         return known
 
     def state(self) -> dict[str, Any]:
-        early = np.full((len(self._early), _EARLY), np.nan)
+        early = np.full((len(self._early), _EARLY_BATCHES), np.nan)
         for f, prices in enumerate(self._early):
             early[f, : len(prices)] = prices
         return {"rows": self.rows.copy(), "total": self.total.copy(), "early": early}
@@ -98,6 +99,6 @@ def _usual(prices: list[float]) -> float:
     >>> _usual([3.0]), _usual([1000.0, 1.0]), _usual([1.0, 2.0, 9.0])
     (3.0, 1.0, 4.0)
     """
-    most = _HELD_UP * median_low(prices)
+    most = _HELD_UP_FACTOR * median_low(prices)
     believed = [p for p in prices if p <= most]
     return sum(believed) / len(believed)

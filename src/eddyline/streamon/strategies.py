@@ -1,8 +1,7 @@
 """The registry of strategies: each by kind and name, with its parameters and their defaults.
 
-A kind is an option of a query (``filters``, ``routing``, ``joins``, ``caches``, ``index``,
-``scheduler``); a strategy is what may
-be written there: a name, and parameters in brackets after it. Options, messages, documentation and the command
+A kind is an option of a query (``filters``, ``routing``, ``joins``, ``caches``, ``index``, ``scheduler``); a strategy
+is a value of the option: a name, and parameters in brackets after it. Options, messages, documentation and the command
 ``eddyline strategies`` are made from this registry. A strategy is added by registering it: nothing else changes.
 """
 

@@ -1,4 +1,4 @@
-"""How many filters were evaluated for a row as time went by, in bounded space: for plots."""
+"""A history of the number of filters evaluated for a row, in bounded space: for plots."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class History:
     >>> for batch in range(1000):
     ...     history.add(10, 15 if batch < 500 else 20, 1)
     >>> history.decided(5000)
-    >>> told = history.statistics()
-    >>> len(told["rows"]), sum(told["rows"]), sum(told["asked"]), sum(told["profiling"]), told["decided"]
+    >>> points = history.statistics()
+    >>> len(points["rows"]), sum(points["rows"]), sum(points["asked"]), sum(points["profiling"]), points["decided"]
     (125, 10000, 17500, 1000, [5000])
     """
 

@@ -1,4 +1,4 @@
-"""The keys of a join's input, apart from what its query calls the stream: what two joins have in common."""
+"""The keys of a join's input over the stream's own columns, without the query's alias: comparable between joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bag of rows in slots: what an operator keeps of an input whose rows come and go in any order.
+"""A bag of rows in slots: the state of an operator for an input whose rows come and go in any order.
 
 Equal rows share a slot (or, where the input brings ids, each row has its own); the owner keeps weights by slot. The
 rows themselves lie in a store, which is rewritten when more than half of it is dead.

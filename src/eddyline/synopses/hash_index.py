@@ -68,14 +68,14 @@ class HashIndex:
         room = 64
         while True:
             found = np.empty(room, np.int64)
-            many = int(
+            found_count = int(
                 join_index.probe(
                     self.number, key, self.inputs, self.indexes, self.heads, self.records, self.first, found
                 )
             )
-            if many <= room:
-                return found[:many]
-            room = many
+            if found_count <= room:
+                return found[:found_count]
+            room = found_count
 
     @property
     def nbytes(self) -> int:

@@ -21,8 +21,8 @@ from eddyline.kernels import bit_address as k
 from eddyline.kernels.value_search import SEARCH_BITS_BY_VALUE, SEARCH_HASHED_BY_VALUE
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, equi_depth, most_suitable
 
-SLACK = 8  # one slot in so many is free, so that heads are cleared for many rows at once: more take less memory
-LEAST_SLOTS = 64
+SLOTS_PER_FREE_SLOT = 8  # free slots let heads be cleared for many rows at once: larger takes less memory
+MIN_SLOTS = 64  # of the ring of a group
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch, and that takes a fifth of the time
@@ -148,10 +148,10 @@ class IndexGroup:
     def insert(self, end: int, rows: StoredRows) -> None:
         """Take the rows up to number ``end`` − 1."""
         count, alive = end - self.end, self.end - max(rows.first, self.start)
-        if alive + count > self.slots or self.slots > 4 * max(LEAST_SLOTS, alive + count):
+        if alive + count > self.slots or self.slots > 4 * max(MIN_SLOTS, alive + count):
             self._resize(max(0, alive), count)
         if count > self.cleared:
-            self._clear(min(self.slots - alive, max(count, self.slots // SLACK)))
+            self._clear(min(self.slots - alive, max(count, self.slots // SLOTS_PER_FREE_SLOT)))
         for i, m in enumerate(self.spec):
             if isinstance(m, BitAddress):
                 self._insert_bits(i, end, rows)
@@ -188,7 +188,7 @@ class IndexGroup:
 
     def _resize(self, alive: int, count: int) -> None:
         """A ring for the rows that are alive and ``count`` more; they keep their order and begin at slot 0."""
-        slots = max(LEAST_SLOTS, (alive + count) * (SLACK + 1) // SLACK + 1)
+        slots = max(MIN_SLOTS, (alive + count) * (SLOTS_PER_FREE_SLOT + 1) // SLOTS_PER_FREE_SLOT + 1)
         old = (self.slot - alive + np.arange(alive)) % max(1, self.slots)
         kind = np.uint32 if slots > k.NARROW_SLOTS else np.uint16
         for block, (heads, links) in enumerate(self._blocks):
@@ -236,7 +236,7 @@ class IndexGroup:
 
     def _search_all(self, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
         requests, at = (s.asked, s.low, s.high, s.max_enter, s.min_leave), 0
-        exact = min(k.MOST_COMBINED, len(s.asked)) if s.low is s.high else 0
+        exact = min(k.MAX_COMBINED, len(s.asked)) if s.low is s.high else 0
         stored = (first, end, exact, rows.codes, rows.enter, rows.leave)
         while at < len(s):
             at = k.search_all(at, *requests, *stored, out.requests, out.rows, out.counts)

@@ -1,4 +1,4 @@
-"""How an index of a state module finds a bucket: bit-address (AMRI) or hashed, and which of several serves a search."""
+"""Key maps of a state module's indexes: bit-address (AMRI) or hashed; and the choice of one of several for a search."""
 
 from __future__ import annotations
 

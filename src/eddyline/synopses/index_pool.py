@@ -1,8 +1,8 @@
-"""Room for indexes of several joins in one array.
+"""Memory for the indexes of several joins, in one array.
 
 A kernel finds everything of a kind in one array, by offsets. Joins that share an index have its heads and its records,
 and so those of their other indexes too, in the arrays of one pool. An offset stays what it is while its block is in
-use; the array itself is replaced when it grows, so nobody may keep it from one call to the next.
+use; the array itself is replaced when it grows, so no caller may keep it from one call to the next.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 
 from eddyline.core.delta import Int64s
 
-PAGE = 512  # words: pages that nobody has written to are not copied, for a copy would take memory
-SMALLEST_POOL = 4 * PAGE
+PAGE_WORDS = 512  # words of a page; pages without data are not copied when the array grows, to save memory
+MIN_POOL_WORDS = 4 * PAGE_WORDS
 
 
 class Pool:
@@ -59,14 +59,17 @@ class Pool:
             self._free[at] = words
             return
         self._end = at
-        if 8 * self._end < len(self.array) > SMALLEST_POOL:
+        if 8 * self._end < len(self.array) > MIN_POOL_WORDS:
             self._resize(2 * self._end)
 
     def _resize(self, words: int) -> None:
-        old, pages = self.array, -(-max(words, SMALLEST_POOL) // PAGE)
-        self.array = np.zeros(pages * PAGE, np.int64)
-        many = min(len(old), len(self.array)) // PAGE
-        was, now = old[: many * PAGE].reshape(many, PAGE), self.array[: many * PAGE].reshape(many, PAGE)
+        old, pages = self.array, -(-max(words, MIN_POOL_WORDS) // PAGE_WORDS)
+        self.array = np.zeros(pages * PAGE_WORDS, np.int64)
+        page_count = min(len(old), len(self.array)) // PAGE_WORDS
+        was, now = (
+            old[: page_count * PAGE_WORDS].reshape(page_count, PAGE_WORDS),
+            self.array[: page_count * PAGE_WORDS].reshape(page_count, PAGE_WORDS),
+        )
         written = np.flatnonzero(was.any(1))
         now[written] = was[written]
 

@@ -1,7 +1,7 @@
 """The contents of a join's caches (thesis 5.4): keys to references of joined rows, in flat arrays for the kernel.
 
-A store is the contents of caches that hold the same, which share it. What a store may contain is said in
-``kernels.join_cache``; why that never changes an answer is proved in ``operators.cache_consistency``.
+A store has the contents of all caches with equal contents, which share it. ``kernels.join_cache`` defines what a store
+may contain; ``operators.cache_consistency`` proves that it never changes an answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from eddyline.kernels import join_cache
 from eddyline.kernels import join_layout as k
 from eddyline.synopses.store_id import StoreId
 
-BUCKETS, NODES = 1 << 10, 1 << 11  # of a new store
-MIN_BUCKETS = 16  # of a store that gives memory back
+INITIAL_BUCKETS, INITIAL_NODES = 1 << 10, 1 << 11  # of a new store
+MIN_BUCKETS = 16  # a store with fewer gives no memory back
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class JoinCaches:
 
     >>> caches = JoinCaches()
     >>> caches.arrange([StoreId((1, 2), (0,), (), -1, False)], {})
-    >>> len(caches), caches.nbytes == 8 * (BUCKETS * 2 + NODES * 3), caches.bound
+    >>> len(caches), caches.nbytes == 8 * (INITIAL_BUCKETS * 2 + INITIAL_NODES * 3), caches.bound
     (0, True, Bound(rows=2048, ticks=None, each=None))
     >>> caches.give_back(20_000), caches.size_of(caches.ids[0])
     (32768, (512, 1024))
@@ -86,7 +86,7 @@ class JoinCaches:
         for n, store in enumerate(ids):
             inputs, key, support, anchor, complete = store
             was = old_ids.index(store) if store in old_ids else None
-            buckets, nodes = sizes.get(store) or ((BUCKETS, NODES) if was is None else self._size(was))
+            buckets, nodes = sizes.get(store) or ((INITIAL_BUCKETS, INITIAL_NODES) if was is None else self._size(was))
             width, node_width = store.bucket_words, store.node_words
             length = buckets * width + nodes * node_width
             same = was is not None and self._size(was) == (buckets, nodes)

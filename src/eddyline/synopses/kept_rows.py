@@ -1,4 +1,4 @@
-"""Rows of which any may go: what a join keeps of an input when constraints, not only the window, decide.
+"""Rows that may be removed in any order: the state of a join for an input whose rows constraints may remove early.
 
 Rows are found by their *places*. Those that are kept are moved together from time to time, and get new places.
 """
@@ -16,7 +16,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.schema import Schema
 from eddyline.synopses.store import Store
 
-SPARE = 256  # rows that may be dead, besides a quarter of those that are not: more are rewritten less often
+MIN_DEAD_ROWS = 256  # the rows are rewritten if more are dead, and more than a quarter of the live ones
 
 
 class KeptRows:
@@ -49,7 +49,7 @@ class KeptRows:
 
     def is_sparse(self, wanted: int) -> bool:
         """Whether so many of the rows are dead that they should be moved together."""
-        return len(self) > wanted + max(SPARE, wanted // 4)
+        return len(self) > wanted + max(MIN_DEAD_ROWS, wanted // 4)
 
     def retain(self, places: Int64s) -> None:
         """Keep the rows at these places only: the first gets place 0, the next 1, and so on."""

@@ -1,8 +1,8 @@
-"""How often keys occur in a relation, as of any instant of the batch that is being processed.
+"""Counts of the keys in a relation, as of any instant of the batch that is being processed.
 
 A relation changes between the instants of a batch, and a row that is judged at its own instant must see the relation
 of that instant: all changes up to and including it. The changes of the batch are kept beside the counts before it, by
-key and time, so that all rows of a batch can be answered in one call, in any order; ``settle`` then makes them past.
+key and time, so that all rows of a batch can be judged in one call, in any order; ``settle`` then adds them up.
 """
 
 from __future__ import annotations

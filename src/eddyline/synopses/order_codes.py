@@ -17,9 +17,9 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels.ordered import order_keys
 from eddyline.synopses.codes import direct_codes, is_direct
 
-FARTHEST = 1 << 61  # labels lie between minus this and this
-STEP = 1 << 40  # beside the last label at either end
-VALUES_BEFORE_FORGETTING = 1024  # distinct values that nobody uses any more are looked for from here on
+MAX_LABEL = 1 << 61  # the largest absolute value of a label
+LABEL_STEP = 1 << 40  # from the first or last label to a new one beyond it
+MIN_VALUES_TO_FORGET = 1024  # with fewer distinct values, unused ones are not removed
 
 
 class SortedLabels:
@@ -46,9 +46,9 @@ class SortedLabels:
             low = self.labels[at - 1] if at else None
             high = self.labels[at] if at < len(self.labels) else None
             if low is None:
-                label = 0 if high is None else high - STEP
+                label = 0 if high is None else high - LABEL_STEP
             else:
-                label = low + STEP if high is None else (low + high) // 2
+                label = low + LABEL_STEP if high is None else (low + high) // 2
             self.values.insert(at, value)
             self.labels.insert(at, label)
             self.by_value[value] = label
@@ -57,11 +57,11 @@ class SortedLabels:
     def _room(self, at: int) -> bool:
         if 0 < at < len(self.labels):
             return self.labels[at] - self.labels[at - 1] > 1
-        return not self.labels or (self.labels[0] > -FARTHEST and self.labels[-1] < FARTHEST)
+        return not self.labels or (self.labels[0] > -MAX_LABEL and self.labels[-1] < MAX_LABEL)
 
     def _relabel(self) -> None:
         old = np.array(self.labels, np.int64)
-        step = min(STEP, FARTHEST // (len(old) + 1))  # half of the way remains at both ends
+        step = min(LABEL_STEP, MAX_LABEL // (len(old) + 1))  # half of the way remains at both ends
         new = (np.arange(len(old), dtype=np.int64) - len(old) // 2) * step
         self.moved = (old, new) if self.moved is None else (self.moved[0], new[np.isin(old, self.moved[1])])
         self._set(self.values, new.tolist())
@@ -121,7 +121,7 @@ class OrderCodes:
 
     def crowded(self, live: int) -> bool:
         """Whether so many values are known that some of them can be forgotten, with so many codes in use."""
-        return self.labels is not None and len(self.labels.values) > max(VALUES_BEFORE_FORGETTING, 2 * live)
+        return self.labels is not None and len(self.labels.values) > max(MIN_VALUES_TO_FORGET, 2 * live)
 
     def forget(self, flags: Int64s, codes: Int64s) -> None:
         """Only these codes are used; all others are forgotten."""

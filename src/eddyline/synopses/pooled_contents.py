@@ -1,4 +1,4 @@
-"""The contents of a join of which some indexes are shared with other joins (``synopses.shared_index``).
+"""The contents of a join that shares some indexes with other joins (``synopses.shared_index``).
 
 The kernel finds all heads in one array, and all records. So a join that shares an index has those of its other indexes
 in the arrays of the same pool too, in blocks of its own. A join that shares none has arrays of its own.
@@ -99,7 +99,7 @@ class PooledContents(JoinContents):
         return array
 
     def _block(self, name: str, pool: Pool, words: int, field: int) -> Int64s:
-        """A block instead of the one before, for the indexes that nobody shares."""
+        """A block instead of the one before, for the indexes that are not shared."""
         if name in self._blocks:
             self._blocks[name].give()  # rows are put in again by their codes, so nothing of it is needed
         block = self._blocks[name] = Block(pool, words)

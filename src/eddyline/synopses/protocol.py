@@ -1,4 +1,4 @@
-"""What every synopsis can do (thesis 2.2.3), whatever it keeps and however it finds it again.
+"""The protocols of synopses (thesis 2.2.3), for any form of storage and look-up.
 
 A *synopsis* is what an operator keeps of its inputs. Operators use synopses through these protocols, so that another
 kind (rows on disk, an index with address bits by attribute, a synopsis that drops what a constraint makes useless) is

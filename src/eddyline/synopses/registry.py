@@ -22,7 +22,7 @@ class Registry:
         self.pool = IndexPool()
 
     def stub(self, what: Elements | None, fields: Schema, prefix: str, kind: type[Stub] = Stub) -> Stub:
-        """A stub for an operator about to start; one of unknown elements (None) shares with nobody.
+        """A stub for an operator about to start; one of unknown elements (None) shares with no other.
 
         Whether or not they share now, stores of the same elements have the same columns, so that they can later. So
         has a store that will be given up for that of an older query.

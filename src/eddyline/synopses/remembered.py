@@ -1,4 +1,4 @@
-"""What is remembered of rows until they leave: a payload by key, where the key is an id or the values of columns."""
+"""Values remembered for rows until they leave: a payload by key, where the key is an id or the values of columns."""
 
 from __future__ import annotations
 

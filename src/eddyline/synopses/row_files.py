@@ -1,9 +1,9 @@
 """Chunks of row stores outside of memory: written once, mapped into memory, gone with the process (thesis 2.2.3).
 
 A chunk is written as one Arrow file, mapped, and unlinked. Its columns are Arrow arrays as before: the system reads
-their pages when somebody asks for them, and takes the pages back whenever it needs the memory. A file without a name
-cannot be damaged by anybody, and nothing is left of it when the process is killed; what a restart needs is in the
-snapshots. Rows that a join under constraints finds by key are in files of another form (``spill_segment``).
+their pages when they are used, and takes the pages back whenever it needs the memory. No other program can damage a
+file without a name, and nothing is left of it when the process is killed; snapshots have the data that a restart
+needs. Rows that a join under constraints finds by key are in files of another form (``spill_segment``).
 """
 
 from __future__ import annotations

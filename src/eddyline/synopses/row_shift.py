@@ -1,4 +1,4 @@
-"""When windows of queries that were registered at different times have the same rows, and under which numbers.
+"""Row shifts: when windows of queries registered at different times have the same rows, and under which numbers.
 
 A query sees the elements of a stream that came after its registration. Let T be the largest time of an element that had
 come before. Of the elements with times after T an older query and a younger one see the same, in the same order, and so

@@ -3,7 +3,7 @@ different widths, and not equally far.
 
 Positions are the row numbers of the store that the joins' windows share (``synopses.store``); a join that shares an
 index counts its rows as the store does. The kernel of each join puts rows in and walks along chains as in an index of
-its own, and knows of no others.
+its own, whether or not other joins share it.
 
 *Why a join sees its own rows and no others.* A chain holds rows by descending number. A walk ends at the first row
 below the join's own ``first``: rows that left its window, or came before its query, are behind. Rows that the join has
@@ -16,7 +16,7 @@ the same records as the one before it. So the index is no state of any join, and
 *What it takes.* Heads and records are there once, for the rows from the oldest that any reader needs to the newest that
 any has: readers add nothing. To bring the index back costs a visit for each row that a join is behind another: for
 joins that take the same batches in turn one for each row that arrives. A join that stands far behind or ahead would pay
-more (``MAX_REWINDS``): it has an index of its own until it stands near.
+more (``MAX_REWINDS_PER_ARRIVAL``): it has an index of its own until it stands near.
 
 *What would be wrong*: to let walks skip rows in front that are too new, for a join with a narrow window that takes
 large batches would skip far more rows than it finds; to share between two inputs of one join, for within a run they
@@ -36,12 +36,12 @@ from eddyline.kernels import join_layout as k
 from eddyline.synopses.index_pool import IndexPool
 from eddyline.synopses.store import Store, Stub
 
-FIRST_ROOM = 256  # rows that an index has room for at first
-SPARE_ROOM = 2  # times as much room as there are rows, when it grows: more moves rows less often
-SHRINKS_AT = 16  # times as much room as there are rows: then it is made smaller
-# Rows that a join may have taken out or put in for each that arrives, and before it is judged: more keeps joins
-# together that stand apart, and costs time.
-MAX_REWINDS, FREE_REWINDS = 4, 1 << 14
+INITIAL_ROOM = 256  # rows for which a new index has room
+GROWTH_FACTOR = 2  # an index that grows gets room for so many times its rows: larger moves rows less often
+SHRINK_FACTOR = 16  # an index with room for so many times its rows is made smaller
+# Rows that may be taken out or put in again for a join: so many for each row that arrives, and so many besides. More
+# lets joins share that are farther apart, and costs time.
+MAX_REWINDS_PER_ARRIVAL, FREE_REWINDS = 4, 1 << 14
 MAX_ROWS_APART = 1 << 12  # rows between two joins that may share again
 
 
@@ -90,9 +90,9 @@ class SharedIndex:
         self.readers[reader] = (first, end)
         near = [(f, t) for f, t in self.readers.values() if f <= end and first <= t]
         low = min(f for f, _ in near)
-        need = max(FIRST_ROOM, max(t for _, t in near) - low)
-        if need > self.room or need * SHRINKS_AT < self.room:
-            self._resize(1 << (SPARE_ROOM * need - 1).bit_length(), low)
+        need = max(INITIAL_ROOM, max(t for _, t in near) - low)
+        if need > self.room or need * SHRINK_FACTOR < self.room:
+            self._resize(1 << (GROWTH_FACTOR * need - 1).bit_length(), low)
 
     def _resize(self, room: int, low: int) -> None:
         """Move the records that are needed, and hash all rows anew."""
@@ -203,7 +203,7 @@ class IndexReader:
         if self.arrived > 1 << 20:  # what was long ago counts less
             self.moved, self.arrived = self.moved // 2, self.arrived // 2
         if self.home is not None:
-            return self.home is not store or self.moved > MAX_REWINDS * self.arrived + FREE_REWINDS
+            return self.home is not store or self.moved > MAX_REWINDS_PER_ARRIVAL * self.arrived + FREE_REWINDS
         company = (id(store), store.company)
         if len(store.stubs) == 1 or (company == self._seen and self._alone_until is None):
             return False

@@ -1,4 +1,4 @@
-"""Rows in slots: what an operator keeps of rows that leave in any order, and that it finds by the slot it was given.
+"""Rows in slots: the state of an operator for rows that leave in any order, and that it finds by their slots.
 
 Like a ``Bag`` whose rows are never looked up: nothing is hashed. The rows themselves lie in a store, which is rewritten
 when more than half of it is dead.

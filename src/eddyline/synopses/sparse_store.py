@@ -1,4 +1,4 @@
-"""Rows by number of which any may go: the tuples behind ``[PARTITION BY … ROWS n]``.
+"""Rows by number that may be removed in any order: the tuples behind ``[PARTITION BY … ROWS n]``.
 
 A partition that gets few rows keeps old ones, so a window holds rows far apart, and a store that drops rows from its
 front alone would grow without end. Here a stub says which of its rows it needs (``needed``); the store drops the others
@@ -25,7 +25,7 @@ from eddyline.synopses.row_files import RowFiles
 from eddyline.synopses.store import Elements, Store, Stub
 from eddyline.synopses.tail import Tail
 
-SPARE: Final = 1024  # rows that may be dead before a store is rewritten
+MIN_DEAD_ROWS: Final = 1024  # a store with fewer dead rows is not rewritten
 NOTHING: Final[Int64s] = np.empty(0, np.int64)
 
 
@@ -46,7 +46,7 @@ class SparseStore(Store):
         self.numbers = Tail()  # of the rows, in order
         self.whole = first  # from here on no row was dropped
         self._rows = Store(schema)  # by position
-        self._due = SPARE
+        self._due = MIN_DEAD_ROWS
 
     def widen(self, fields: Schema) -> None:
         super().widen(fields)
@@ -96,7 +96,7 @@ class SparseStore(Store):
         if not keep.all():
             held = np.flatnonzero(keep)
             self._put(numbers[held], self._rows.take(held))
-        self._due = 2 * int(self.numbers.values.searchsorted(self.whole)) + SPARE
+        self._due = 2 * int(self.numbers.values.searchsorted(self.whole)) + MIN_DEAD_ROWS
 
     def slice(self, low: int, high: int, names: tuple[str, ...] | None = None) -> dict[str, pa.Array]:
         a, b = self.numbers.values.searchsorted([low, high])
@@ -115,7 +115,7 @@ class SparseStore(Store):
 
 class SparseStub(Stub):
     """One operator's view: the rows that ``needed`` names, by numbers in order. ``rest`` has those before ``border``
-    that are nobody else's."""
+    that no other operator has."""
 
     def __init__(self, store: Store, prefix: str = "", what: Elements | None = None) -> None:
         super().__init__(store, prefix, what)

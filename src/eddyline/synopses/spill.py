@@ -1,10 +1,10 @@
-"""Rows that nobody is expected to need, outside of memory: found again by key, should somebody need them after all.
+"""Spilled rows: rows that are not expected to match again, kept outside of memory and found by key if they do.
 
 Rows are gathered and written as *segments*, at most ``SEGMENT_BYTES`` that never change, one or more in a file
 (``spill_segment``). For each port of an input there are *sorted runs*: the keys of the rows of one or more segments in
 order, with the places of the rows (``spill_runs``). In memory are the rows that wait to be written, which rows of a
 segment were taken back, checksums, and for each port a blocked Bloom filter in two generations: when the newer is full
-it becomes the older, if no row is left that only the older knows; else both are built anew.
+it becomes the older, if no row is left that only the older contains; else both are built anew.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from eddyline.synopses.spill_runs import SortedRuns, merge_neighbours
 from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
-RUNS_BYTES = FILE_BYTES // 8  # of a file of runs, or those of one merge: what was merged leaves the disk sooner
-BUFFER_BYTES = 1 << 20  # rows of one input that wait in memory to be written, at most
-LEAST_BUFFER, BUFFER_SHARE = 1 << 16, 32  # … and of little that is spilled no more than this share: smaller segments
-BITS_PER_ROW = 12  # of a filter: about one in a hundred look-ups that find nothing goes to the segments
-MAX_PIECES = 8  # of rows that wait, to look through
-FIRST_KEYS = 4_096  # for which a filter has room at first
+RUNS_BYTES = FILE_BYTES // 8  # of a file of runs, or the runs of one merge: smaller frees the disk sooner after a merge
+BUFFER_BYTES = 1 << 20  # of the rows of one input that wait in memory to be written, at most
+# While little is spilled the buffer is smaller: one byte for so many spilled bytes, but at least so many bytes.
+MIN_BUFFER_BYTES, SPILLED_PER_BUFFERED = 1 << 16, 32
+BITS_PER_ROW = 12  # of a Bloom filter: about one in a hundred look-ups without a match goes to the segments
+MAX_WAITING_PIECES = 8  # of rows that wait to be written; a look-up goes through all of them
+INITIAL_FILTER_KEYS = 4_096  # for which a new Bloom filter has room
 
 
 class Spill:
@@ -70,10 +71,12 @@ class Spill:
         self.total += len(rows)
         self._note(i, rows.keys)
         self.waiting[i].append(rows)
-        if len(self.waiting[i]) > MAX_PIECES:
+        if len(self.waiting[i]) > MAX_WAITING_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
         written = sum(g.written for g in self.groups[i])
-        if sum(r.nbytes for r in self.waiting[i]) >= min(BUFFER_BYTES, max(LEAST_BUFFER, written // BUFFER_SHARE)):
+        if sum(r.nbytes for r in self.waiting[i]) >= min(
+            BUFFER_BYTES, max(MIN_BUFFER_BYTES, written // SPILLED_PER_BUFFERED)
+        ):
             self._write(i)
 
     def _write(self, i: int) -> None:
@@ -156,7 +159,7 @@ class Spill:
         older = any(s.generation < self.generation[i] for s in segments) or bool(self.waiting[i])
         live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
         pieces = {(g, q): self._piece(g, q) for g in range(2) for q in np.unique(self.filter_of) if q >= 0}
-        new = max(FIRST_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
+        new = max(INITIAL_FILTER_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
         for q in (i * self.width + p for p in self._own(i)):
             pieces[1, q] = None if older else pieces[0, q]
             pieces[0, q] = np.zeros((new * BITS_PER_ROW // (8 * BLOCK) + 1) * BLOCK, np.uint8)
@@ -194,10 +197,10 @@ class Spill:
         return found + [r for r in self.waiting[i] if len(r)]
 
     def clear(self) -> None:
-        """Forget all rows, which somebody else has now."""
+        """Forget all rows; another operator has taken them over."""
         self._remove_all()
-        many = len(self.schemas)
-        self.generation, self.room, self.filled = [0] * many, [0] * many, [0] * many
+        input_count = len(self.schemas)
+        self.generation, self.room, self.filled = [0] * input_count, [0] * input_count, [0] * input_count
         self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
 
     def _remove_all(self) -> None:

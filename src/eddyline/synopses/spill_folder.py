@@ -2,7 +2,7 @@
 
 Files in them need not outlive their process: what a restart needs of them is in the snapshots, whose pieces have
 digests and are brought to the disk before the manifest that names them. So segments are not synced, and a folder whose
-owner is gone holds nothing that anybody may still want. An owner holds the lock (``flock``) of the file ``lock``.
+owner is gone can be removed. An owner holds the lock (``flock``) of the file ``lock``.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def _made(directory: str | None) -> tuple[Path, int]:
         file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if _locked(file) is not False and (path / LOCK).exists():
             return path, file
-        os.close(file)  # somebody swept it away before it was locked
+        os.close(file)  # another process removed the folder before it was locked
 
 
 def _locked(file: int) -> bool | None:
-    """Lock a file: whether nobody else holds it; None: there are no locks here, and what others have left stays."""
+    """Lock a file: whether no other process holds the lock; None: there are no locks here, and old folders stay."""
     try:
         import fcntl
     except ImportError:

@@ -1,14 +1,14 @@
 """Sorted runs: the keys of spilled rows in order, by which the rows of some neighbouring segments are found.
 
 For each port of the rows' input there is a run: its keys in order with the keys of the other ports and the places of
-their rows, cut into blocks. So what a look-up finds is known by all its keys before a row is read: most of it is of no
-use to whoever asks. The manifest has for each block its first key and its checksum. A look-up reads the blocks that its
-keys can be in, and uses nothing before its checksum is right.
+their rows, cut into blocks. So a look-up compares all keys of its matches before it reads a row: most matches are not
+needed. The manifest has for each block its first key and its checksum. A look-up reads the blocks that its keys can be
+in, and uses a block only if its checksum is right.
 
 A new segment has runs of its own. With each segment a look-up takes longer, for where keys come in no order they are
-in the ranges of all segments. So the runs of ``NEIGHBOURS`` of one size are merged as soon as look-ups in them have
-taken as long as reading all of their blocks, and those again up to ``FILE_BYTES``: to merge takes about as long as
-that. Where nothing is looked up nothing is merged. Rows stay where they are.
+in the ranges of all segments. So the runs of ``RUNS_PER_MERGE`` of one size are merged as soon as look-ups in them have
+taken as long as reading all of their blocks, and merged runs again up to ``FILE_BYTES``. To merge takes about as
+long as that. Where nothing is looked up nothing is merged. Rows stay where they are.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from eddyline.synopses.spill_file import FILE_BYTES, Block, SpillFile
 from eddyline.synopses.spill_segment import Segment, SpilledRows
 
 KEYS_PER_BLOCK = 128  # fewer read less for a key, and take more memory for the manifest
-NEIGHBOURS = 5  # runs that are merged: fewer are searched where there are fewer, and each key is written more often
-BLOCKS_PER_LOOK_UP = 16  # blocks that are read in the time that a look-up takes besides
-BLOCKS_AT_ONCE = 512  # that are merged in one piece: more take more memory
+RUNS_PER_MERGE = 5  # fewer leave fewer runs to search, and write each key more often
+BLOCKS_PER_LOOK_UP = 16  # the fixed cost of a look-up, as the number of blocks that are read in that time
+BLOCKS_PER_PIECE = 512  # blocks that are merged at a time: more take more memory
 Array = np.ndarray[Any, Any]
 
 
@@ -38,7 +38,7 @@ class Run:
     """Keys of a port in a file: where they begin, and of each block the first key and the checksum."""
 
     start: int
-    many: int = 0
+    key_count: int = 0
     largest: int = -(1 << 63)
     first: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     checksums: Array = field(default_factory=lambda: np.empty(0, np.uint32))
@@ -63,7 +63,7 @@ class SortedRuns:
 
     def __init__(self, file: SpillFile, segments: Sequence[Segment], run_of: Sequence[int], level: int) -> None:
         self.file, self.segments, self.run_of, self.level = file, tuple(segments), tuple(run_of), level
-        self.starts = np.cumsum([0, *(s.many for s in segments)])  # of the places of each segment
+        self.starts = np.cumsum([0, *(s.row_count for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
         self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
         self.blocks = 0  # of all runs
@@ -107,15 +107,15 @@ class SortedRuns:
         while len(piece):
             following = next(pieces, rest[:0])
             piece = np.concatenate([rest, piece]) if len(rest) else piece
-            many = len(piece) if len(following) == 0 else len(piece) // KEYS_PER_BLOCK * KEYS_PER_BLOCK
-            data, block = memoryview(piece[:many].tobytes()), KEYS_PER_BLOCK * size
+            key_count = len(piece) if len(following) == 0 else len(piece) // KEYS_PER_BLOCK * KEYS_PER_BLOCK
+            data, block = memoryview(piece[:key_count].tobytes()), KEYS_PER_BLOCK * size
             checksums += [zlib.crc32(data[at : at + block]) for at in range(0, len(data), block)]
-            first.append(piece[f"{port}"][:many:KEYS_PER_BLOCK])
+            first.append(piece[f"{port}"][:key_count:KEYS_PER_BLOCK])
             self.file.extend(data)
-            run.many, run.largest = run.many + many, int(piece[f"{port}"][-1])
-            rest, piece = piece[many:], following
+            run.key_count, run.largest = run.key_count + key_count, int(piece[f"{port}"][-1])
+            rest, piece = piece[key_count:], following
         run.first, run.checksums = np.concatenate(first), np.array(checksums, np.uint32)
-        self.bytes += run.many * size
+        self.bytes += run.key_count * size
         self.blocks += len(run.first)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +123,7 @@ class SortedRuns:
     def _records(self, port: int, blocks: Sequence[int]) -> Array:
         """What some blocks of a run have, one after another."""
         run, record = self.runs[port], self._record(port)
-        size, last, part = KEYS_PER_BLOCK * record.itemsize, len(run.first) - 1, run.many * record.itemsize
+        size, last, part = KEYS_PER_BLOCK * record.itemsize, len(run.first) - 1, run.key_count * record.itemsize
         data = self.file.read(
             Block(run.start + b * size, part - b * size if b == last else size, int(run.checksums[b])) for b in blocks
         )
@@ -157,8 +157,8 @@ class SortedRuns:
         records = self._records(port, blocks)
         column = np.ascontiguousarray(records[f"{port}"])
         begin, end = np.searchsorted(column, keys, "left"), np.searchsorted(column, keys, "right")
-        many = end - begin
-        found = records[np.repeat(begin - np.cumsum(many) + many, many) + np.arange(int(many.sum()))]
+        counts = end - begin
+        found = records[np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))]
         found = found[np.argsort(found["place"])]
         places = found["place"].astype(np.int64)
         left = self._is_left(places)
@@ -203,7 +203,7 @@ class SortedRuns:
 
     def left(self) -> Bools:
         """By place whether the row is there."""
-        return np.concatenate([s.is_left(np.arange(s.many)) for s in self.segments])
+        return np.concatenate([s.is_left(np.arange(s.row_count)) for s in self.segments])
 
     def all(self) -> list[SpilledRows]:
         """All rows that are there, those of each segment apart."""
@@ -215,7 +215,7 @@ class SortedRuns:
     # ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def expire(self, is_over: Callable[[Segment], bool]) -> bool:
-        """Remove segments of which no row is needed any more; whether others are left."""
+        """Remove segments whose rows are not needed any more; whether others are left."""
         for segment in self.segments:
             if segment.rows and (len(segment) == 0 or is_over(segment)):
                 segment.remove()
@@ -225,7 +225,7 @@ class SortedRuns:
         return False
 
     def remove(self) -> None:
-        """Nobody will read anything of it again."""
+        """Remove all segments: none of their rows is read again."""
         self.expire(lambda _: True)
 
     @property
@@ -246,7 +246,7 @@ class SortedRuns:
 def _merge(port: int, parts: Sequence[SortedRuns]) -> Iterator[Array]:
     """What some runs have of a port, in pieces by increasing keys; places follow one another."""
     firsts = np.sort(np.concatenate([part.runs[part.run_of[port]].first for part in parts]))
-    cuts = [None, *np.unique(firsts[BLOCKS_AT_ONCE::BLOCKS_AT_ONCE]).tolist(), None]
+    cuts = [None, *np.unique(firsts[BLOCKS_PER_PIECE::BLOCKS_PER_PIECE]).tolist(), None]
     starts, left = np.cumsum([0, *(part.starts[-1] for part in parts)]), [part.left() for part in parts]
     for low, high in pairwise(cuts):
         pieces = []
@@ -263,12 +263,12 @@ def _merge(port: int, parts: Sequence[SortedRuns]) -> Iterator[Array]:
 def merge_neighbours(groups: list[SortedRuns], file: Callable[[int, int], SpillFile]) -> None:
     """Merge runs of neighbours that were searched enough. ``file`` has room for so many bytes of runs of a level."""
     start = 0
-    while start + NEIGHBOURS <= len(groups):
-        mine = groups[start : start + NEIGHBOURS]
+    while start + RUNS_PER_MERGE <= len(groups):
+        mine = groups[start : start + RUNS_PER_MERGE]
         level = mine[0].level
         enough = mine[-1].level == level and sum([g.searched for g in mine]) >= sum([g.blocks for g in mine])
         if enough and all(g.level == level for g in mine) and (size := sum(g.bytes for g in mine)) <= FILE_BYTES:
-            groups[start : start + NEIGHBOURS] = [SortedRuns.merged(file(level + 1, size), mine)]
+            groups[start : start + RUNS_PER_MERGE] = [SortedRuns.merged(file(level + 1, size), mine)]
             for group in mine:
                 group.file.release()
         else:

@@ -1,4 +1,4 @@
-"""Segments: spilled rows in a file that never change, of which only what was asked for is read, and verified first.
+"""Segments: spilled rows in a file that never change. Only the blocks with needed rows are read, and verified first.
 
 A segment is a sequence of *blocks* of rows, by increasing number. A block has one record of fixed size for each row,
 with its columns of fixed width in the bytes in which they are in memory, and behind the records the other columns
@@ -22,7 +22,7 @@ from eddyline.kernels.constrained_filter import find_keys
 from eddyline.synopses.spill_file import Block, SpillFile
 
 ROWS_PER_BLOCK = 1_024  # fewer read less for a row, and take longer to write
-BLOCK_BYTES = 24  # of a block in the manifest
+MANIFEST_BYTES_PER_BLOCK = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class Segment:
 
     def __init__(self, file: SpillFile, rows: SpilledRows, generation: int) -> None:
         self.file, self.generation = file, generation
-        self.many, self.taken = len(rows), np.empty(0, np.uint8)  # a bit for each row
-        self.left = self.many
+        self.row_count, self.taken = len(rows), np.empty(0, np.uint8)  # a bit for each row
+        self.left = self.row_count
         self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
         self.bytes = 0
         self.rows: list[Block] = []
@@ -127,7 +127,7 @@ class Segment:
     def take(self, at: Int64s) -> None:
         """Rows at these places, which are there, are here no longer."""
         if len(self.taken) == 0:
-            self.taken = np.zeros(-(-self.many // 8), np.uint8)
+            self.taken = np.zeros(-(-self.row_count // 8), np.uint8)
         self.left -= len(at)
         np.bitwise_or.at(self.taken, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
 
@@ -137,10 +137,10 @@ class Segment:
         picked, others = [], []
         for n, data in zip(blocks.tolist(), self.file.read(self.rows[b] for b in blocks.tolist()), strict=True):
             here = at[at // ROWS_PER_BLOCK == n] - n * ROWS_PER_BLOCK
-            many = min(ROWS_PER_BLOCK, self.many - n * ROWS_PER_BLOCK)
-            picked.append(np.frombuffer(data, self.record, many)[here])
+            block_rows = min(ROWS_PER_BLOCK, self.row_count - n * ROWS_PER_BLOCK)
+            picked.append(np.frombuffer(data, self.record, block_rows)[here])
             if self.schema is not None:
-                batch = pa.ipc.read_record_batch(pa.py_buffer(data[many * self.record.itemsize :]), self.schema)
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data[block_rows * self.record.itemsize :]), self.schema)
                 others.append(batch.take(pa.array(here)))
         records = np.concatenate(picked) if picked else np.empty(0, self.record)
         rest = None
@@ -160,10 +160,10 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes in memory: the manifest, and which rows are there."""
-        return self.taken.nbytes + len(self.rows) * BLOCK_BYTES
+        return self.taken.nbytes + len(self.rows) * MANIFEST_BYTES_PER_BLOCK
 
     def remove(self) -> None:
-        """Nobody will read it again."""
+        """Give the segment up: it is not read again."""
         self.left, self.taken, self.rows = 0, np.empty(0, np.uint8), []
         self.file.release()
 

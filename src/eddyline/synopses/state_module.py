@@ -1,7 +1,7 @@
 """A state module (SteM): the rows of one join input, in time partitions, each with an index of its own.
 
-*What a search returns* depends on the rows alone: those in the asked ranges that entered no later and leave no earlier
-than the search says. The indexes decide only what must be looked at on the way. So an index can be changed, for rows
+*The result of a search* depends on the rows alone: those in the asked ranges that entered no later and leave no earlier
+than the search says. The indexes decide only which rows are compared on the way. So an index can be changed, for rows
 to come or for rows that are stored, between any two searches.
 
 Rows come in order of entering and leave in the same order. A partition is a fixed number of consecutive rows;
@@ -27,7 +27,7 @@ from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
 
 __all__ = ["Partition", "Search", "StateModule", "Weights"]
 
-ROOM = 1024  # rows that there is room for at first
+MIN_ROOM = 1024  # rows for which there is room, at least
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class StateModule:
         self.origin = 0  # the row number of place 0 of the arrays
         self.first = self.end = 0  # the rows that are alive, by number; those before ``first`` have left
         self.partitions: list[Partition] = []
-        self._allocate(ROOM)
+        self._allocate(MIN_ROOM)
         self.counts = np.zeros(4, np.int64)  # hashes, visits, comparisons, matches since the start
         self.searched = np.zeros(4, np.int64)  # the same of the last search
         self.scanned = 0  # of the comparisons those without an index
@@ -225,7 +225,7 @@ class StateModule:
         if used + n <= len(self.codes):
             return
         live = self.end - start
-        room = max(ROOM, 2 * (live + n))
+        room = max(MIN_ROOM, 2 * (live + n))
         old = slice(start - self.origin, used)
         rows = self.codes[old], self.time[old], self.enter[old], self.leave[old if self.keeps_leaves else slice(0)]
         one_array = self.enter is self.time
@@ -277,7 +277,7 @@ class StateModule:
     def load(self, state: Mapping[str, Any]) -> None:
         start, n = int(state["start"]), len(state["time"])
         self.origin, self.first, self.end = start, int(state["first"]), start + n
-        self._allocate(max(ROOM, 2 * n))
+        self._allocate(max(MIN_ROOM, 2 * n))
         codes = np.asarray(state["codes"]).reshape(n, self.attributes)
         self._put(codes, state["time"], state["enter"], state["leave"], one_array=len(state["enter"]) < n)
         self.spec = from_plain(state["spec"])

@@ -32,11 +32,11 @@ from eddyline.synopses.index_pool import IndexPool
 from eddyline.synopses.row_files import RowFiles
 from eddyline.synopses.row_shift import Beginning, RowShift
 
-MERGED_ROWS = 1 << 16  # a chunk with as many rows is not copied into a larger one
+MERGED_ROWS = 1 << 16  # a chunk with so many rows is not copied into a larger one
 LEAST_SPILLED_BYTES = 1 << 16  # of a chunk that goes to the disk: smaller ones are many files for little memory
 
-NUMBERS = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
-COPIED_BYTES = 1 << 18  # of a column: to copy as many costs less than to select rows in each of its chunks
+NUMBER_TYPES = frozenset(t.id for t in (pa.int64(), pa.float64(), pa.int32(), pa.float32(), pa.timestamp("us")))
+MAX_COPIED_BYTES = 1 << 18  # a smaller column is copied into one chunk, which costs less than selecting from several
 ROWS_TO_CUT_OUT = 4  # up to this many rows, to cut out each costs less than to select them by an array of numbers
 
 
@@ -212,7 +212,7 @@ def _bytes(columns: Iterable[pa.Array]) -> int:
     total = 0
     for a in columns:
         kind = a.type
-        if kind.id in NUMBERS and a.buffers()[0] is None:
+        if kind.id in NUMBER_TYPES and a.buffers()[0] is None:
             total += kind.byte_width * len(a)
         else:
             total += a.nbytes
@@ -221,7 +221,7 @@ def _bytes(columns: Iterable[pa.Array]) -> int:
 
 def _is_small(parts: Sequence[pa.Array]) -> bool:
     """Whether a column is cheaper copied than read part by part. Dictionaries that differ would be decoded."""
-    return _bytes(parts) <= COPIED_BYTES and pa.DictionaryArray not in map(type, parts)
+    return _bytes(parts) <= MAX_COPIED_BYTES and pa.DictionaryArray not in map(type, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class Stub:
     """One operator's view of a store: rows ``low`` … ``end`` − 1 are its synopsis. Their numbers in the store are
     larger by ``shift``.
 
-    The operator knows the columns by plan names, which begin with ``prefix`` (its alias of the stream); the store by
+    The operator has plan names for the columns, which begin with ``prefix`` (its alias of the stream); the store has
     the stream's own names, so that two aliases of one stream can share it.
     """
 
@@ -328,8 +328,8 @@ class Stub:
     def spilled(self) -> tuple[int, int]:
         """Its share of the rows and bytes that the store has on the disk."""
         rows, bytes = self.store.on_disk()
-        many = max(1, len(self.store.stubs))
-        return min(rows, len(self)), bytes // many
+        stub_count = max(1, len(self.store.stubs))
+        return min(rows, len(self)), bytes // stub_count
 
     def give_back(self, bytes: int) -> int:
         """Copy what is needed out of the oldest chunk, if that frees anything: a chunk is dropped as a whole, and one

@@ -1,4 +1,4 @@
-"""What the store of a join cache holds. Apart from the stores themselves: plans name stores and load no kernel."""
+"""The identity of a join cache's store. In a module of its own, because plans name stores and load no kernel."""
 
 from __future__ import annotations
 

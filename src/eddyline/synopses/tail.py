@@ -1,4 +1,4 @@
-"""A growing sequence of numbers of which old ones are dropped: append at the end, forget at the front."""
+"""A growing sequence of numbers whose old ones are dropped: append at the end, forget at the front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one needs to test queries: tables written as text, list sources, a clock to advance, assertions, the reference.
+"""Tools to test queries: tables written as text, list sources, a clock to advance, assertions, the reference.
 
 >>> from eddyline.testing import assert_results, table
 >>> assert_results(table("a\\n1\\n2"), "a\\n2\\n1")

@@ -1,4 +1,4 @@
-"""SLACK AUTO one row at a time: the slow, obvious form of ``engine.auto_slack``, for the reference and for tests.
+"""SLACK AUTO one row at a time: a slow, simple form of ``engine.auto_slack``, for the reference and for tests.
 
 It shares the policy with the engine and nothing else.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from eddyline.adaptive.disorder.policies import make_policy
 
-FIRST, AMONG, CONFIRM, FIRST_REACH = 64, 16, 8, 20
+WARM_UP_ROWS, CONFIRM_WITHIN_ROWS, CONFIRMING_ROWS, FIRST_REACH_FACTOR = 64, 16, 8, 20
 Element = tuple[int | None, Any]
 
 
@@ -41,8 +41,8 @@ class AutoByRow:
         """(on time in order of (ts, arrival), late, invalid)."""
         self.invalid += [e for e in elements if e[0] is None]
         rows = [(ts, row) for ts, row in elements if ts is not None]
-        self._begin(rows[:FIRST])
-        for ts, row in rows[FIRST:]:
+        self._begin(rows[:WARM_UP_ROWS])
+        for ts, row in rows[WARM_UP_ROWS:]:
             self._arrives(ts, row)
         if self.held:
             since = self.position - self.held[0][0] + 1
@@ -59,8 +59,8 @@ class AutoByRow:
         times = sorted(ts for ts, _ in rows)
         centre = times[(len(times) - 1) // 2]
         apart = sorted(abs(t - centre) for t in times)[int(0.8 * (len(times) - 1))] + 1
-        near = [t for t in times if abs(t - centre) <= FIRST_REACH * apart]
-        self.limit = centre + FIRST_REACH * apart
+        near = [t for t in times if abs(t - centre) <= FIRST_REACH_FACTOR * apart]
+        self.limit = centre + FIRST_REACH_FACTOR * apart
         self.slack = near[-1] - near[0]
         self.judged = -len(rows)
         for ts, row in rows:
@@ -75,11 +75,11 @@ class AutoByRow:
 
     def _arrives(self, ts: int, row: Any) -> None:
         self.position += 1
-        self.invalid += [(t, r) for p, t, r in self.held if p <= self.position - AMONG]
-        self.held = [h for h in self.held if h[0] > self.position - AMONG]
+        self.invalid += [(t, r) for p, t, r in self.held if p <= self.position - CONFIRM_WITHIN_ROWS]
+        self.held = [h for h in self.held if h[0] > self.position - CONFIRM_WITHIN_ROWS]
         if self._ahead(ts):
             self.held.append((self.position, ts, row))
-            if len(self.held) == CONFIRM:
+            if len(self.held) == CONFIRMING_ROWS:
                 believed, self.held = self.held, []
                 for _, t, r in believed:
                     self._judge(t, r, jump=True)

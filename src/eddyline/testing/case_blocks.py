@@ -50,7 +50,7 @@ class Block:
 
 
 class Writer(Protocol):
-    """As much of the writer of queries (``case_queries.QueryWriter``) as a single operator needs."""
+    """The part of the writer of queries (``case_queries.QueryWriter``) that a single operator uses."""
 
     rng: random.Random
     scale: Scale

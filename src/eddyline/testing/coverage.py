@@ -1,4 +1,4 @@
-"""What random cases have covered: operator × window × relation-to-stream, read off the bound plan."""
+"""Coverage of random cases: operator × window × relation-to-stream, read off the bound plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The abstract semantics of CQL, evaluated literally: slow, obvious, and the judge of everything else.
+"""The abstract semantics of CQL, evaluated literally: slow, obvious, and the reference for all other evaluators.
 
 What is true at τ depends on the elements with timestamps ≤ τ and on nothing else (thesis 2.1.1). So the interpreter
 walks through time one tick after another and computes, at each τ and for each node of the *logical* plan, the bag
@@ -16,7 +16,7 @@ start and end of time                 smallest and largest on-time ts of the que
 windows                               ``reference_windows.window_rows``
 everything is empty before the start  ``_before``
 Istream, Dstream net per instant      ``_emit``
-Rstream's and Wstream's instants      ``Reference.ticks``, ``_speaks``; a session speaks when it closes
+Rstream's and Wstream's instants      ``Reference.ticks``; rows of a session are emitted when it closes
 end of time with Wstream              ``reference_windows.last_close``
 elements of a derived stream          ordered by time, then by row value, NULL first
 ====================================  ==========================================================
@@ -161,12 +161,12 @@ class Reference:
         ticks = ticks.union(*({ts for ts, _ in self._relations[n][1]} for n in timed))
         times = ticks.union(shown_by_streams, *(shown[n] for n in timed))
         if not read and not timed:
-            times = {0}  # over constant relations only there is one instant, and no element to speak at
+            times = {0}  # over constant relations only there is one instant, and no element
         self.start, self.end = (min(times), max(times)) if times else (0, -1)
         if times:
             shown_windows = [n for n in walk(query.plan) if isinstance(n, ToStream) and n.kind == "wstream"]
             self.end = max([self.end, *(last_close(n.input, self.end) for n in shown_windows)])
-        self.ticks = ticks | self._slide_instants()  # where Rstream speaks
+        self.ticks = ticks | self._slide_instants()  # where Rstream emits rows
         if every_tick is None:
             every_tick = self.end - self.start <= 2_000
         # Skipping is a convenience for time in microseconds: between two instants of ``changes`` no relation changes.

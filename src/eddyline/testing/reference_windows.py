@@ -1,4 +1,4 @@
-"""What windows hold at an instant, and when they close, by the definitions alone (``reference``)."""
+"""Windows of the reference: their elements at an instant, and when they close, by the definitions alone."""
 
 from __future__ import annotations
 

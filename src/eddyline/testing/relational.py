@@ -209,7 +209,7 @@ def aggregate(node: Aggregate, rows: list[Row]) -> list[Row]:
 
 
 def rank(node: Rank, rows: list[Row]) -> list[Row]:
-    """Every row with its rank, whatever limit the plan knows of. Sorting is stable: ties stay in order of arrival."""
+    """Every row with its rank, whatever limit the plan has. Sorting is stable: ties stay in order of arrival."""
     names = node.input.schema.names
     ordered = list(rows) if node.by_arrival else sorted(rows, key=row_key)
     for name in reversed(node.ties):

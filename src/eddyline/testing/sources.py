@@ -1,4 +1,4 @@
-"""A source made of a list, with the accidents that a test wants to see."""
+"""A source made of a list, which can end, fail or pause at a given place."""
 
 from __future__ import annotations
 

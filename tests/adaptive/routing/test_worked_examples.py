@@ -10,7 +10,7 @@ import pytest
 from eddyline.adaptive.filters.bounds import optimal_order, order_cost
 from eddyline.adaptive.filters.pipeline import Pipeline
 from eddyline.adaptive.routing.averages import CountedAverages, ExponentialAverages
-from eddyline.adaptive.routing.content_knows import knows
+from eddyline.adaptive.routing.content_knows import best_by_class
 from eddyline.adaptive.routing.content_learns import ContentLearns
 from eddyline.adaptive.routing.default import Default
 from eddyline.adaptive.routing.gain_ratio import correlation, entropy, explained_variance, gain_ratio, info_gain
@@ -41,7 +41,7 @@ def test_example_3_1_orders() -> None:
     """O1, O2, O3 is best for all tuples; O2 comes first for A = a and b, and last for c."""
     star = stream_star(TABLE_1, 60_000, others=0, seed=1)
     assert optimal_order(~star.passes) == (0, 1, 2)
-    told = knows(star.setting, 0, star.passes, star.classes)
+    told = best_by_class(star.setting, 0, star.passes, star.classes)
     assert told.table[:3].tolist() == [[1, 0, 2], [1, 0, 2], [0, 2, 1]]
     for policy in (ContentLearns(star.setting), Default(star.setting)):
         run = simulate(policy, star.passes, star.classes)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eddyline.plan.graph import Output
     from eddyline.plan.physical import Builder
 
-PROFILING: Final = 0.05  # the share of accesses that go into measuring
+PROFILING_SHARE: Final = 0.05  # of all accesses are made only to profile
 
 
 @candidate
@@ -33,7 +33,7 @@ class AdaptiveJoinCandidate(Candidate):
 
     def cost(self, node: Join, planning: Planning) -> float:
         """An element is put into its index and looked up in the best order; some are profiled."""
-        return memory_factor(node, planning.options) * (1.0 + best_order(len(node.inputs)) * (1 + PROFILING))
+        return memory_factor(node, planning.options) * (1.0 + best_order(len(node.inputs)) * (1 + PROFILING_SHARE))
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         joining = Joining.of(builder.planning.options, builder.clock)

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from eddyline.plan.physical import Builder
     from eddyline.synopses.store import Stub
 
-NAMING = ("joins", "caches", "tree")  # options that ask for another join than the one under constraints
-STATUSES = 1.0  # accesses more than a join without them: a row's status is computed when it comes
+OTHER_JOIN_OPTIONS = ("joins", "caches", "tree")  # options that ask for another join than the one under constraints
+STATUS_ACCESSES = 1.0  # accesses more than a join without constraints: each row's status is computed on arrival
 
 
 @candidate
@@ -92,7 +92,7 @@ class ConstrainedJoinCandidate(Candidate):
 
     def cost(self, node: Join, planning: Planning) -> float:
         """Less state is what it is asked for, not fewer accesses: it is taken where it suits."""
-        return 0.5 * (1.0 + any_order(len(node.inputs)) + STATUSES)
+        return 0.5 * (1.0 + any_order(len(node.inputs)) + STATUS_ACCESSES)
 
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         parts = builder.join_parts(node, need)
@@ -105,7 +105,7 @@ def obstacle(node: Join, options: Mapping[str, Any]) -> str | None:
     from eddyline.operators.join_plan import JoinGraph
     from eddyline.operators.join_tree import JoinTree, tree_of
 
-    for option in NAMING:
+    for option in OTHER_JOIN_OPTIONS:
         if options.get(option) is not None:
             return f"the option '{option}' asks for another join"
     for child in node.inputs:
@@ -120,7 +120,7 @@ def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
     """Under ``constraints = 'auto'``: what an MJoin over a node needs to hand its rows over; None: it never does."""
     options = builder.planning.options
     mode, _ = builder.planning.read(constraint_options)
-    if mode != "auto" or any(options.get(option) is not None for option in NAMING):
+    if mode != "auto" or any(options.get(option) is not None for option in OTHER_JOIN_OPTIONS):
         return None
 
     def offer(name: str, parts: JoinParts) -> Offer:
@@ -134,13 +134,13 @@ def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
         def watched(memory: int | None) -> float:
             return limits.watched * limits.bytes_under(memory)
 
-        def told(memory: int | None) -> str:
+        def description(memory: int | None) -> str:
             if KIND not in options and memory is None:
                 return ""
             large = spelled_bytes(round(watched(memory)))
             return f"the plain join runs: constraints are watched from {large} of state on"
 
-        return Offer(watched, make, builder.registry.release, told, memory_of(options))
+        return Offer(watched, make, builder.registry.release, description, memory_of(options))
 
     return offer
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from eddyline.plan.physical import Builder
 
 NAME, INDEX, DEFAULT = "routes", "index", "amri"
-BATCH_ROWS, MOST_BATCH_ROWS = 1_024, 8_192  # rows that are routed together
-WINDOW_SHARE = 10  # of the rows of all windows one in so many: fewer learn routes sooner
+BATCH_ROWS, MAX_BATCH_ROWS = 1_024, 8_192  # rows that are routed together: at least, and at most
+WINDOW_ROWS_PER_BATCH_ROW = 10  # larger makes smaller batches, from which routes are learned sooner
 INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partition, four to a window by default
 
 
@@ -101,7 +101,7 @@ class RoutedJoinCandidate(Candidate):
 
 
 def index_options(options: Mapping[str, Any]) -> tuple[str, IndexOptions]:
-    """What the option 'index' says, checked; the paper's AMRI where it says nothing.
+    """The option 'index', checked; the paper's AMRI without it.
 
     >>> index_options({"joins": "routes", "index": "hash(2)"})[0]
     'hash'
@@ -143,7 +143,7 @@ def batch_of(rows: int) -> int:
     >>> batch_of(0), batch_of(8_000), batch_of(40_000), batch_of(10**6)
     (1024, 1024, 4000, 8192)
     """
-    return min(MOST_BATCH_ROWS, max(BATCH_ROWS, rows // WINDOW_SHARE))
+    return min(MAX_BATCH_ROWS, max(BATCH_ROWS, rows // WINDOW_ROWS_PER_BATCH_ROW))
 
 
 def shared_options(options: IndexOptions) -> IndexOptions:

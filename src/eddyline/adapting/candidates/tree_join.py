@@ -1,4 +1,4 @@
-"""The plan that the option ``tree`` draws: an XJoin or any tree of MJoins, every subresult kept whole."""
+"""A join with the plan of the option ``tree``: an XJoin or any tree of MJoins, with every subresult materialized."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Disorder of streams: how long to wait for rows that come late, and which rows cannot be what they say."""
+"""Disorder of streams: how long to wait for late rows, and which timestamps are implausible."""

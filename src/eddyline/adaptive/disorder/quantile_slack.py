@@ -14,7 +14,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.parameters import Parameter, check_all
 from eddyline.streamon.wording import Evidence, sentence
 
-TARGET: Final = 99.9  # percent of the rows that are kept unless another target is written
+DEFAULT_TARGET: Final = 99.9  # percent of the rows that are kept, unless the query sets another target
 
 PARAMETERS: Final = (
     Parameter("target", 0, 99.9999, "percent of the rows to keep: more waits longer and loses less"),
@@ -25,14 +25,14 @@ PARAMETERS: Final = (
     Parameter("shrink", 0, 1, "largest share by which one choice lowers the slack: smaller is safer against bursts"),
     Parameter("jump", 1, 1_000_000, "times the slack that a row may be ahead before it is doubted: more believes more"),
 )
-RESERVE: Final = 0.9  # of the share that may be late is aimed at: bursts come on top
-HEADROOM: Final = 2.0  # times the largest lateness: the slack where the window cannot show what may be late
-FIRST_HEADROOM: Final = 10.0  # the same at the very start; it falls to HEADROOM while half of the window is filled
-TRUSTED: Final = 256  # rows of the window beyond the quantile from which on it is trusted: late rows come in bursts
-STRAYS: Final = 2048  # rows for which one more row may lie far behind without being taken for the largest lateness
-BELIEVED: Final = 4.0  # times the slack: a greater lateness is remembered as this one
+AIMED_SHARE: Final = 0.9  # of the share that may be late, which the slack aims at: bursts come on top
+SAFETY_FACTOR: Final = 2.0  # times the largest lateness: the slack where the window has too few rows for a quantile
+FIRST_SAFETY_FACTOR: Final = 10.0  # the same at the start; falls to SAFETY_FACTOR while half of the window fills
+TRUSTED_ROWS: Final = 256  # beyond the quantile; with fewer it is not trusted, because late rows come in bursts
+ROWS_PER_STRAY: Final = 2048  # for each of them one row that lies far behind is not counted as the largest lateness
+MAX_REMEMBERED_FACTOR: Final = 4.0  # times the slack: a greater lateness is remembered as this
 FARTHEST: Final = 1 << 62  # ticks: no two times are farther apart
-STEADY: Final = 0.05  # relative change of the slack below which it is left as it is
+MIN_CHANGE: Final = 0.05  # of the slack: it is not changed by less
 
 
 class QuantileSlack:
@@ -90,7 +90,7 @@ class QuantileSlack:
     def __init__(
         self,
         *,
-        target: float = TARGET,
+        target: float = DEFAULT_TARGET,
         interval: int = 128,
         window: int = 8192,
         gain: float = 40.0,
@@ -124,7 +124,7 @@ class QuantileSlack:
         # A lateness beyond belief is remembered as the largest that is believed: one row stamped in another century
         # must not set the slack, and a stream that really lags comes there within a few choices.
         if self._advances:
-            lateness = np.minimum(lateness, int(BELIEVED * (self.slack + max(self._advances) + 1)))
+            lateness = np.minimum(lateness, int(MAX_REMEMBERED_FACTOR * (self.slack + max(self._advances) + 1)))
         self.window.push(lateness)
         self.rows += len(lateness)
         self.late += late
@@ -137,7 +137,7 @@ class QuantileSlack:
         self._advances.append(self._advance)
         self._advance = 0
         self._recent = self._recent[0] + rows, self._recent[1] + late
-        aim, horizon = self.allowed * RESERVE, self.given["horizon"]
+        aim, horizon = self.allowed * AIMED_SHARE, self.given["horizon"]
         beyond = 0.0
         if 2 * self.rows > len(self.window.values):
             self.excess = self.excess * max(0.0, 1.0 - rows / horizon) + late - aim * rows
@@ -145,7 +145,7 @@ class QuantileSlack:
         wanted = self._wanted(beyond)
         if wanted < self.slack:
             wanted = max(wanted, int(self.slack * (1.0 - self.given["shrink"])))
-        if abs(wanted - self.slack) <= STEADY * self.slack:
+        if abs(wanted - self.slack) <= MIN_CHANGE * self.slack:
             return None
         before, self.slack = self.slack, wanted
         recent, self._recent = self._recent, (0, 0)
@@ -171,11 +171,11 @@ class QuantileSlack:
     def _wanted(self, beyond: float) -> int:
         """The slack that so many rows of the window exceed, or more where that says little."""
         young = max(0.0, 1.0 - 2 * self.rows / len(self.window.values))
-        largest = self.window.exceeded_by(1 + len(self.window) // STRAYS)
-        safe = (HEADROOM + young * (FIRST_HEADROOM - HEADROOM)) * largest
+        largest = self.window.exceeded_by(1 + len(self.window) // ROWS_PER_STRAY)
+        safe = (SAFETY_FACTOR + young * (FIRST_SAFETY_FACTOR - SAFETY_FACTOR)) * largest
         if beyond < 1.0:
             return int(safe)
-        trust = min(1.0, beyond / TRUSTED)
+        trust = min(1.0, beyond / TRUSTED_ROWS)
         return int(trust * self.window.exceeded_by(int(beyond)) + (1.0 - trust) * safe)
 
     def statistics(self) -> Mapping[str, Any]:

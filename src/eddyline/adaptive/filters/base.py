@@ -1,4 +1,4 @@
-"""What the policies have in common: an order, and a profile window that is filled by throwing coins."""
+"""The base of the policies: an order, and a profile window of tuples that are chosen by throwing coins."""
 
 from __future__ import annotations
 
@@ -106,10 +106,10 @@ class ProfilingPolicy(OrderingPolicy, ABC):
 
     def profiled(self, dropped: Bools, seconds: Float64s) -> None:
         # A tuple that passes is no profile tuple; one that only a pinned filter drops says nothing about the others.
-        told = dropped[:, self.free].any(1)
-        if not told.all():
-            dropped = dropped[told]
-            seconds = seconds[told] if seconds.ndim == 2 else seconds
+        useful = dropped[:, self.free].any(1)
+        if not useful.all():
+            dropped = dropped[useful]
+            seconds = seconds[useful] if seconds.ndim == 2 else seconds
         if len(dropped):
             self._insert(dropped, seconds)
             self.fresh = True

@@ -1,11 +1,11 @@
-"""Yardsticks: what orders cost on a population of drop bits, and the best that any order could do.
+"""Reference costs: the cost of orders on a population of drop bits, and the lowest cost that any order could have.
 
 Tests, experiments and benchmarks use these definitions and no others:
 
 - *cost* of an order: the pipelined cost of (4.5), every filter paid for each tuple that reaches it;
 - *optimal order*: the exhaustive optimum over all permutations, found by dynamic programming over sets of filters;
 - *best fixed order*: the optimal order for the whole run at once, known in advance, never changed;
-- *clairvoyant*: knows when the data change and the optimal order of each phase, and pays nothing to know it.
+- *clairvoyant*: the optimal order in each phase, from its first tuple on, without any cost of profiling.
 
 A population has a row per tuple and a column per filter: whether the filter drops the tuple. Costs are per tuple, one
 for each filter; a cost of 1 each counts evaluations.
@@ -24,7 +24,7 @@ import numpy.typing as npt
 from eddyline.core.delta import Bools, Float64s, Int64s
 
 Costs = Sequence[float] | npt.NDArray[np.float64]
-MAX_FILTERS = 16  # for which the optimum is computed: it takes 2ⁿ numbers
+MAX_FILTERS_FOR_OPTIMUM = 16  # the optimum takes 2ⁿ numbers
 _MAX_FILTERS_FOR_LOOPS = 5  # up to which Python's loops are faster than arrays
 
 
@@ -121,8 +121,8 @@ def optimal_order(
     ((0, 1, 2), (1, 2, 0))
     """
     n = drops.shape[1]
-    if n > MAX_FILTERS:
-        raise ValueError(f"the optimum is computed for at most {MAX_FILTERS} filters, not {n}")
+    if n > MAX_FILTERS_FOR_OPTIMUM:
+        raise ValueError(f"the optimum is computed for at most {MAX_FILTERS_FOR_OPTIMUM} filters, not {n}")
     if n <= _MAX_FILTERS_FOR_LOOPS and not changes and (costs is None or np.ndim(costs) == 1):
         return _few(_survivors(drops).tolist(), _prices(drops, costs).tolist(), segments)
     phases = np.split(drops, list(changes))

@@ -37,18 +37,18 @@ CONFIDENCE = Parameter(
     "confidence", 0, 100, "standard errors by which an order must be cheaper: larger is steadier and decides later"
 )
 
-_EXACT = 8  # filters up to which the best order for the window is searched, not approximated greedily
-_BACK_OFF = 4.0  # the drop-profiling probability falls by this factor with each block of profiled tuples
-_SUSPICION = 1.5  # standard errors from which on a better order is worth another block
-_RESERVED_FOR_CHANGES = 0.2  # share of the reserve that suspicions leave to changes
-_DEARER = 1.5  # a filter whose cost has changed by this factor is looked at before its time
-_IMPATIENCE, _PATIENCE = 1.25, 2.0  # a false alarm raises the bar for the next by the one, up to the other
-_KNOWN = 1 / 50  # share of the window that must get to a place to say who should stand there
-_FLEETING = 12.0  # batches between changes: with fewer, an order is out of date as soon as it is found
+_MAX_FILTERS_FOR_EXACT_SEARCH = 8  # with more, the best order for the window is approximated greedily
+_BACK_OFF_FACTOR = 4.0  # the drop-profiling probability falls by this factor with each block of profiled tuples
+_ERRORS_TO_CONTINUE = 1.5  # standard errors by which an order must seem better to profile another block for it
+_RESERVE_SHARE_FOR_CHANGES = 0.2  # of the reserve, kept for changes: not spent on orders that only seem better
+_COST_CHANGE_FACTOR = 1.5  # if a filter's cost has changed by this factor, the order is checked at once
+_BAR_GROWTH, _MAX_BAR = 1.25, 2.0  # each false alarm multiplies the drift needed for the next one, up to the maximum
+_MIN_WINDOW_SHARE = 1 / 50  # of the window; fewer tuples at a place cannot decide which filter should be there
+_MIN_BATCHES_BETWEEN_CHANGES = 12.0  # with fewer, an order is out of date as soon as it is found
 
 
 class Default(OrderingPolicy):
-    """Looks hard when something has changed, hardly at all when nothing has, and never spends more than it was allowed.
+    """Profiles much after a change, hardly at all while nothing changes, and never more than its budget.
 
     - *Profile window* as in A-Greedy, but short, and emptied when the data change. Every few profile tuples the best
       order for the window is searched: exactly up to eight filters, greedily beyond.
@@ -136,10 +136,10 @@ class Default(OrderingPolicy):
         self.most = (self.window.size / 2, float(self.block))
         self.reserve, self.pocket = self.most
         self.paid_by_reserve = True
-        self.pending = 0  # profile tuples that nobody has looked at
+        self.pending = 0  # profile tuples since the last search for a better order
         self.alarmed, self.patience = False, 1.0
-        self.hoped = math.inf  # what another order is suspected to save a tuple: 0 if none is, inf if none was tried
-        self.age, self.life = 0, 2 * _FLEETING  # batches since the last change, and usually between changes
+        self.hoped = math.inf  # estimated saving per tuple of another order: 0 if none is better, inf before a search
+        self.age, self.life = 0, 2 * _MIN_BATCHES_BETWEEN_CHANGES  # batches since the last change; usually between two
         self.looked: Float64s = self.times.averages()  # at the last look
 
     @property
@@ -149,7 +149,7 @@ class Default(OrderingPolicy):
 
     @property
     def bursting(self) -> bool:
-        return self.burst * _BACK_OFF**-self.level > self.p
+        return self.burst * _BACK_OFF_FACTOR**-self.level > self.p
 
     def wants_profile(self, count: int) -> Int64s:
         found: list[int] = []
@@ -161,7 +161,7 @@ class Default(OrderingPolicy):
             bursting = self.bursting
             # No tuple costs more than one evaluation of all filters, so no purse is overdrawn by more than one.
             most = math.ceil(self.reserve if bursting else self.pocket) - len(found)
-            p = self.burst * _BACK_OFF**-self.level if bursting else self.p
+            p = self.burst * _BACK_OFF_FACTOR**-self.level if bursting else self.p
             heads, thrown = self.coins.heads(count - at, p, min(most, self.left) if bursting else most)
             if not thrown:
                 break
@@ -176,7 +176,7 @@ class Default(OrderingPolicy):
     @property
     def fleeting(self) -> bool:
         """One time hardly ends before the next begins: an order is out of date as soon as it is found."""
-        return self.life < _FLEETING
+        return self.life < _MIN_BATCHES_BETWEEN_CHANGES
 
     def _spread(self, count: int) -> Int64s:
         """As many tuples as the purses pay for, from all of a batch: the order will be for all times, so the window
@@ -230,7 +230,7 @@ class Default(OrderingPolicy):
         if decision is not None:
             self.patience, self.alarmed = 1.0, False
         elif self.alarmed and self.level:
-            self.patience, self.alarmed = min(_PATIENCE, self.patience * _IMPATIENCE), False
+            self.patience, self.alarmed = min(_MAX_BAR, self.patience * _BAR_GROWTH), False
         return decision
 
     def alarm(self) -> None:
@@ -240,7 +240,7 @@ class Default(OrderingPolicy):
             self.alarmed = True
 
     def _dearer(self, averages: Float64s) -> bool:
-        return bool(np.maximum(averages / self.looked, self.looked / averages).max() > _DEARER)
+        return bool(np.maximum(averages / self.looked, self.looked / averages).max() > _COST_CHANGE_FACTOR)
 
     def _start_over(self) -> None:
         """The tuples in the window are of another time: forget them and look hard. Where one time hardly ends before
@@ -253,7 +253,7 @@ class Default(OrderingPolicy):
 
     def _reoptimize(self, now: int | None, averages: Float64s) -> Decision | None:
         tuples = self.window.tuples()
-        search = optimal_order if self.pipeline.filters <= _EXACT else greedy_order
+        search = optimal_order if self.pipeline.filters <= _MAX_FILTERS_FOR_EXACT_SEARCH else greedy_order
         before, after = self.order, self._cheap_end(tuples, search(tuples, averages, self.segments), averages)
         self.hoped = 0.0
         if after == before or gain(tuples, before, after, averages) * self.alpha < 1:
@@ -261,8 +261,8 @@ class Default(OrderingPolicy):
         saved = tuple_costs(tuples, before, averages) - tuple_costs(tuples, after, averages)
         mean, error = float(saved.mean()), float(saved.std() / math.sqrt(len(saved)))
         if mean < self.confidence * error:
-            self.hoped = mean if mean >= _SUSPICION * error else 0.0
-            if self.hoped and self.reserve > _RESERVED_FOR_CHANGES * self.most[0]:
+            self.hoped = mean if mean >= _ERRORS_TO_CONTINUE * error else 0.0
+            if self.hoped and self.reserve > _RESERVE_SHARE_FOR_CHANGES * self.most[0]:
                 self.level, self.left = min(self.level, 1), self.block
             return None
         self.order = after
@@ -279,7 +279,7 @@ class Default(OrderingPolicy):
         go by their cost, for the day when more tuples get there. Costs within a factor of two are alike."""
         gone = np.bincount(first_drop(tuples[:, order]), minlength=len(order)).tolist()
         reach = [len(tuples) - n for n in accumulate(gone[:-1], initial=0)]
-        known = sum(n >= max(1.0, _KNOWN * self.window.size) for n in reach)
+        known = sum(n >= max(1.0, _MIN_WINDOW_SHARE * self.window.size) for n in reach)
         end = order[known:]
         if len(end) < 2:
             return order
@@ -292,7 +292,7 @@ class Default(OrderingPolicy):
             "profiled": len(tuples),
             "dropped": tuple((tuples.mean(0) if len(tuples) else np.zeros(self.pipeline.filters)).tolist()),
             "seconds": tuple(self.times.averages().tolist()),
-            "p": max(self.p, self.burst * _BACK_OFF**-self.level),
+            "p": max(self.p, self.burst * _BACK_OFF_FACTOR**-self.level),
         }
 
     def state(self) -> dict[str, Any]:

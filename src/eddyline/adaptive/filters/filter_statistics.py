@@ -1,4 +1,4 @@
-"""What filters did: totals, the recent past and a history, for people. No policy reads them."""
+"""Statistics of filters: totals, the recent past and a history, for people. No policy reads them."""
 
 from __future__ import annotations
 

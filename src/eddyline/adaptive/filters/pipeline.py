@@ -1,9 +1,9 @@
-"""What a policy receives about the filters before the first tuple: how many, which stay where they are, what they cost.
+"""The filters of a pipeline, as a policy gets them at the start: how many, which are pinned, what they cost.
 
-A *pinned* filter (non-deterministic, or with side effects) is a wall. It keeps its place, no other filter passes it,
-and it is never asked about a tuple only to learn something: whatever the policy does, it sees exactly the tuples that
-survive the filters written before it. So the pipeline falls into *segments*, runs of positions between walls, and a
-policy permutes within each. With every filter pinned (``strict_order``) nothing can move.
+A *pinned* filter (non-deterministic, or with side effects) keeps its place, no other filter moves across it, and it is
+never evaluated only for profiling: whatever the policy does, it sees exactly the tuples that pass the filters written
+before it. So the pipeline falls into *segments*, runs of positions between pinned filters, and a policy permutes within
+each. With every filter pinned (``strict_order``) nothing can move.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The seam between a policy that orders filters and the code that evaluates them.
+"""The protocol between a policy that orders filters and the executor that evaluates them.
 
-An executor works on batches with selection vectors and obeys this protocol, per batch:
+An executor works on batches with selection vectors and follows this protocol, per batch:
 
 1. ``order = policy.order``; ``rows = policy.wants_profile(len(batch))``; ``reach = policy.reach``. None of the three
    changes before the next ``decide``.
@@ -74,7 +74,7 @@ class FilterPolicy(Protocol):
 
     @property
     def hoped(self) -> float:
-        """What another order is suspected to save for a tuple: 0 if none is, infinite if nobody has looked."""
+        """The estimated saving per tuple of another order: 0 if none is better, infinite before the first search."""
 
     def statistics(self) -> Mapping[str, Any]:
         """What the next decision will rest on, for people."""

@@ -1,4 +1,4 @@
-"""The profile window: drop bits of the last dropped tuples that were profiled, and what their filters took.
+"""The profile window: drop bits of the last dropped tuples that were profiled, and the times of their filters.
 
 Figure 4.3: a row is a profile tuple with attributes b_1 … b_n; "the times as n additional columns".
 """
@@ -58,8 +58,8 @@ class ProfileWindow:
 
     def tuples(self, last: int | None = None) -> Bools:
         """The bits, oldest first; only of the ``last`` tuples if given."""
-        many = self.count if last is None else min(last, self.count)
-        found: Bools = self.bits[(self.at - many + np.arange(many)) % self.size]
+        rows = self.count if last is None else min(last, self.count)
+        found: Bools = self.bits[(self.at - rows + np.arange(rows)) % self.size]
         return found
 
     def averages(self) -> Float64s:

@@ -1,6 +1,6 @@
-"""A small executor over known drop bits with declared costs: exact, repeatable counts of what a policy costs.
+"""A small executor over known drop bits with declared costs: exact, repeatable counts of the cost of a policy.
 
-It obeys the protocol of ``policy`` to the letter, so it also is the model for those that evaluate real predicates.
+It follows the protocol of ``policy`` exactly, so it is also the model for executors that evaluate real predicates.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Candidate:
     def store(self) -> Store:
         """The identity of the cache's contents: candidates with equal stores are shared caches (Definition 5.5.1).
 
-        What an anchored cache holds stands as long as rows of its own pipeline do: it is nobody else's.
+        An entry of an anchored cache stays valid as long as rows of its own pipeline do, so it is never shared.
 
         >>> exact = [Candidate(i, 0, 1, (0, 1), (0,)).store for i in (2, 3)]
         >>> anchored = [Candidate(i, 0, 1, (0, 1), (0,), (2, 3)).store for i in (2, 3)]
@@ -65,8 +65,8 @@ class Candidate:
 
     @property
     def anchored(self) -> bool:
-        """Whether the support holds the pipeline's own input, of which the probing element is not yet (or no longer)
-        a part: an entry then stands only while a live row of that input with the same key, an *anchor*, exists."""
+        """Whether the support holds the pipeline's own input. The probing element is not yet (or no longer) a row of
+        that input, so an entry is valid only while a live row of it with the same key, an *anchor*, exists."""
         return self.pipeline in self.support
 
     @property

@@ -1,8 +1,8 @@
 """Orders of joins that multiply elements: by the rows that each join finds, and not by the elements that it drops.
 
-A policy for filters orders joins by what they drop. An element that finds partners in every input is nothing to it, and
-where elements find many, nearly all accesses are those of partial results, whose number the order decides. A join with
-input x finds for a partial result
+A policy for filters orders joins by the elements that they drop. It learns nothing from an element that finds partners
+in every input; and where elements find many, nearly all accesses are those of partial results, whose number depends on
+the order. A join with input x finds for a partial result
 
     f(x) = rows of x · Π P(a row of x agrees with the partial result in an attribute)
 

@@ -1,7 +1,7 @@
-"""What a cache is worth: the cost model of section 5.5.1.
+"""Benefit and cost of a cache: the cost model of section 5.5.1.
 
 All costs are per unit time; the unit is the caller's (seconds, or tuples processed). ``benefit`` is the work that a
-cache spares its pipeline, ``cost`` the work of maintaining it, ``proc`` the work that is left in the pipeline:
+cache saves its pipeline, ``cost`` the work of maintaining it, ``proc`` the work that is left in the pipeline:
 benefit + proc is the work of the segment without the cache.
 """
 

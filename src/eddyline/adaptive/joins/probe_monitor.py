@@ -8,12 +8,12 @@ from eddyline.adaptive.joins.window_growth import Settled
 
 # Elements of a quiet run between two checks, at first and at most: fewer see a change sooner and cost more.
 CHECK_ELEMENTS, RAREST_CHECK_ELEMENTS = 1 << 14, 1 << 16
-ALARM_SHARE = 0.05  # by which probes an element must move to raise an alarm: less sees more changes and more chance
+ALARM_SHARE = 0.05  # by which probes per element must move to raise an alarm: less sees more changes and more chance
 EARLY_CHECK_FACTOR = (
     1.25  # times the usual probes of a check end it early: less reacts sooner to elements that got dear
 )
-# A false alarm multiplies the share that raises the next by the one, up to the other times ALARM_SHARE: more means
-# fewer false alarms and later true ones.
+# Each false alarm multiplies the share for the next one by TOLERANCE_GROWTH, up to MAX_TOLERANCE_FACTOR times
+# ALARM_SHARE: larger means fewer false alarms, and later true ones.
 TOLERANCE_GROWTH, MAX_TOLERANCE_FACTOR = 1.5, 4
 
 Done = tuple[int, int, int]  # probes, accesses of caches, elements that came or left
@@ -42,8 +42,8 @@ class ProbeMonitor:
         self.rows = self.rows or rows
 
     def most(self, elements: float) -> int | None:
-        """Where elements suddenly take many more probes, that is seen after so many probes, not after so many
-        elements; None if nobody knows what they usually take."""
+        """The number of probes at which a check ends early, because elements suddenly take many more than usual; None
+        as long as the usual number is not known."""
         return None if self.usual is None else max(CHECK_ELEMENTS, int(EARLY_CHECK_FACTOR * self.usual * elements))
 
     def add(self, done: Done) -> None:

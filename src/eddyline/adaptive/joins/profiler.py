@@ -1,4 +1,4 @@
-"""A-Caching's Profiler: online estimates of all that the cost model needs (section 5.5.3).
+"""A-Caching's Profiler: online estimates of all quantities of the cost model (section 5.5.3).
 
 Estimates are averages over the W most recent observations. d and c come from profiled elements, which pass through
 their pipeline without caches; rates from counts; the miss probability from the cache itself while it is used, and from
@@ -36,7 +36,7 @@ class Profiler:
     ) -> None:
         self.size, self.W, self.horizon, self.threshold = size, W, horizon, threshold
         self.sample = sample  # profiled elements of a pipeline that are enough for an average; more would only be older
-        self.orders: tuple[tuple[int, ...], ...] = ()  # of the pipelines, as far as anybody has said
+        self.orders: tuple[tuple[int, ...], ...] = ()  # of the pipelines; empty until the first report
         self._deltas = [[Window(W) for _ in range(size)] for _ in range(size)]
         self._taus = [[Window(W) for _ in range(size - 1)] for _ in range(size)]
         self._rates = [Window(W) for _ in range(size)]
@@ -192,28 +192,28 @@ class Profiler:
         return found
 
     def cache_costs(self, candidate: Candidate, statistics: Statistics, miss: float) -> CacheCosts:
-        """As told; until then a probe and an update cost what a tuple costs an average operator: a hash probe too.
+        """As reported; before that a probe and an update cost as much as an average operator, which is a probe, too.
 
         The rows that a probe gives are those of the same observations that d rests on (d_{k+1}/d_j, section 5.5.3).
         They cost the operators as much as the cache, and only in one sample do the two cancel out: with rows counted
         elsewhere, ten elements that happen to find little would make a good cache look bad.
         """
-        told = self._costs.get(candidate.store)
-        if told is None:
+        reported = self._costs.get(candidate.store)
+        if reported is None:
             processed = sum(sum(d[:-1]) for d in statistics.d)
             typical = statistics.total / processed if processed else 0.0
-            told = typical, typical, 0.0
-        probe, update, row = told
+            reported = typical, typical, 0.0
+        probe, update, row = reported
         d = statistics.d[candidate.pipeline]
         rows = d[candidate.last + 1] / d[candidate.first] if d[candidate.first] else 0.0
         return CacheCosts(probe + row * rows, update, miss)
 
     def expected_bytes(self, candidate: Candidate, statistics: Statistics, miss: float, probes: int) -> float:
-        """As told; until then some places for each key, of a word each for the list, for every class of the key and for
-        the anchor, and of each row one for the list and for every input."""
-        told = self._bytes.get(candidate.store)
-        if told is not None:
-            return told
+        """As reported; before that an estimate. For each key there are some buckets with a word for the list, for every
+        class of the key and for the anchor; for each row there is a word for the list and for every input."""
+        reported = self._bytes.get(candidate.store)
+        if reported is not None:
+            return reported
         entries, rows = self.expected_entries(candidate, statistics, miss, probes)
         place = 1 + len(candidate.key) + candidate.anchored
         return 8 * entries * (BUCKETS_PER_KEY * place + (1 + len(candidate.segment)) * rows)

@@ -1,17 +1,17 @@
-"""What a join may spend on profiling runs: a small share of its work, and more as long as they change the plan."""
+"""The budget of a join for profiling runs: a small share of its work, and more as long as they change the plan."""
 
 from __future__ import annotations
 
-# Accesses that a profiling run takes the time of beside its own, for each input: policies are asked, samples read, sums
-# made.
+# The fixed cost of a profiling run beside its own accesses, as accesses for each input: calls of policies, reading of
+# samples, sums.
 ACCESSES_PER_INPUT = 20_000
-# Accesses that an element takes the time of beside its own: it is put into its window and index, and leaves them.
+# The fixed cost of an element beside its own accesses: inserting it into its window and index, and removing it.
 ACCESSES_PER_ELEMENT = 8
-BUDGET_SHARE = 0.03  # of the work: what profiling runs may cost where nothing is gained by them
-# Share of a run's price that must be there if something has changed: then there is more to win.
+BUDGET_SHARE = 0.03  # of the work, which profiling runs may cost while they change nothing
+# After an alarm a profiling run needs this share of its price only: a change of the data makes savings likely.
 ALARM_PRICE_SHARE = 0.3
-WIN_SHARE = 0.2  # of the accesses that a new plan saves: what further profiling runs may cost to save more
-RUNS_PER_WIN = 3  # profiling runs at most that are paid for by one that has changed the plan
+SAVINGS_SHARE = 0.2  # of the accesses that a new plan saves, which further profiling runs may cost
+MAX_RUNS_PER_NEW_PLAN = 3  # further profiling runs that a run which has changed the plan adds to the budget, at most
 
 
 class ProfilingBudget:
@@ -59,4 +59,4 @@ class ProfilingBudget:
 
     def win(self, saved: float) -> None:
         """A profiling run has changed the plan, which would have saved so many accesses so far."""
-        self.held = max(self.held, min(WIN_SHARE * saved, float(RUNS_PER_WIN * self.price)))
+        self.held = max(self.held, min(SAVINGS_SHARE * saved, float(MAX_RUNS_PER_NEW_PLAN * self.price)))

@@ -1,4 +1,4 @@
-"""Decisions about caches in words and numbers, for the log."""
+"""Texts and evidence of decisions about caches, for the log."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from eddyline.adaptive.joins.shape import Orders
 
 Values = Mapping[Candidate, Value]
 
-_EXHAUSTIVE = 6  # joining windows up to which the thesis searches exhaustively
-_CLOSE = 1e-9  # relative: what floating-point sums of the same numbers may differ by
+_MAX_INPUTS_FOR_EXHAUSTIVE_SEARCH = 6  # joining windows up to which the thesis searches exhaustively
+_ROUNDING_ERROR = 1e-9  # relative difference of floating-point sums of the same numbers, at most
 
 
 def select(
@@ -41,7 +41,7 @@ def select(
     shared = len({c.store for c in candidates}) < len(candidates)
     supported = any(c.support for c in candidates)
     kept = tuple(c for c in candidates if c in set(current))
-    if supported or (shared and len(orders) <= _EXHAUSTIVE):
+    if supported or (shared and len(orders) <= _MAX_INPUTS_FOR_EXHAUSTIVE_SEARCH):
         found = exhaustive(candidates, values, orders)
     elif shared:
         found = greedy(candidates, values, statistics, orders)
@@ -180,8 +180,8 @@ def _paying(chosen: Iterable[Candidate], values: Values) -> tuple[Candidate, ...
 def exhaustive(candidates: Sequence[Candidate], values: Values, orders: Orders) -> tuple[Candidate, ...]:
     """The best of all sets without conflicts, by branch and bound over at most 2^m of them.
 
-    Shared caches stand together. The bound for what is still open: per store its positive benefits, less its
-    maintenance if nobody pays that yet, and never below zero.
+    Shared caches stand together. The bound for the candidates that are still open: per store its positive benefits,
+    less its maintenance if no chosen cache has paid that yet, and never below zero.
     """
     stores = {store: n for n, store in enumerate(sorted({c.store for c in candidates}))}
     # A cache that spares its pipeline nothing never helps, shared or not.
@@ -224,7 +224,7 @@ def exhaustive(candidates: Sequence[Candidate], values: Values, orders: Orders) 
 
 
 def _better(new: float, old: float) -> bool:
-    return new > old + _CLOSE * max(abs(new), abs(old))
+    return new > old + _ROUNDING_ERROR * max(abs(new), abs(old))
 
 
 def _clash(chosen: Sequence[Candidate], orders: Orders) -> bool:

@@ -1,8 +1,8 @@
-"""What windows that fill explain of the probes that elements take.
+"""The number of probes that elements should take while windows fill.
 
-While windows fill, elements find more partners and take more probes: no sign that the data have changed, nor that
-another order would be better, for the filters that drop most go on doing so if all windows grow alike. Where one grows
-faster than others orders may well change, and nothing is explained.
+While windows fill, elements find more partners and take more probes. That is no sign that the data have changed, nor
+that another order would be better: if all windows grow alike, the same filters go on dropping most. Where one window
+grows faster than others, the best order may change, so such growth explains no change of the probes.
 """
 
 from __future__ import annotations

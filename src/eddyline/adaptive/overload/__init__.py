@@ -1,1 +1,1 @@
-"""Overload: which rows a stream sheds, and what results over the others say about all."""
+"""Overload: which rows a stream sheds, and estimates for all rows from the rows that are kept."""

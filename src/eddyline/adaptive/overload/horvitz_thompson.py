@@ -1,4 +1,4 @@
-"""Horvitz–Thompson: what sums over a sample say about all rows, with an interval.
+"""Horvitz–Thompson: estimates of sums over all rows from a sample, with an interval.
 
 Each row i was kept with a known probability π_i by a coin of its own (Poisson sampling; π = 1 while there was no
 overload); w_i = 1/π_i. Over the kept rows:

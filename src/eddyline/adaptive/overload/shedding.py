@@ -12,7 +12,7 @@ from eddyline.core.overload import Overload
 from eddyline.streamon.coins import Coins
 from eddyline.streamon.decision import Decision
 
-LOW: Final = 0.8  # of the bound: overload ends when less is held, so that it does not begin and end with every row
+RECOVERED_SHARE: Final = 0.8  # of the bound: overload ends below it, so that it does not begin and end with every row
 
 
 class Shedding:
@@ -46,7 +46,7 @@ class Shedding:
         stream is overloaded however little is held."""
         limit, spec = self.spec.limit, self.spec
         self.since = None
-        if self.overloaded and load <= LOW * limit and not above_memory:
+        if self.overloaded and load <= RECOVERED_SHARE * limit and not above_memory:
             self._decide(False, load, now)
         first = 0
         if not self.overloaded:

@@ -9,8 +9,8 @@ import numpy as np
 
 from eddyline.core.delta import Float64s, Int64s
 
-_CONTRADICTION = 4.0  # standard deviations between the last tuples and the rest
-_LEAST_SPREAD = 0.01  # a selectivity near 0 or 1 is not overthrown by a single tuple
+_DEVIATIONS_TO_FORGET = 4.0  # standard deviations between the last tuples and older ones, which are then forgotten
+_MIN_VARIANCE = 0.01  # so that a single tuple cannot overthrow a selectivity near 0 or 1
 
 
 class ExponentialAverages:
@@ -29,14 +29,14 @@ class ExponentialAverages:
         self.values: Float64s = np.full(cells, start)
 
     def add(self, cells: Int64s, outs: Float64s) -> None:
-        many = np.bincount(cells, minlength=len(self.values))
+        counts = np.bincount(cells, minlength=len(self.values))
         by_cell = np.argsort(cells, kind="stable")
         # A tuple followed by m others in its cell counts (1 − α)·α^m.
-        followed = np.cumsum(many)[cells[by_cell]] - 1 - np.arange(len(cells))
+        followed = np.cumsum(counts)[cells[by_cell]] - 1 - np.arange(len(cells))
         added = np.bincount(
             cells[by_cell], outs[by_cell] * (1 - self.alpha) * self.alpha**followed, minlength=len(self.values)
         )
-        self.values = self.values * self.alpha**many + added
+        self.values = self.values * self.alpha**counts + added
 
     def set(self, cells: Int64s, values: Float64s) -> None:
         self.values[cells] = values
@@ -77,11 +77,11 @@ class CountedAverages:
         self.recent_squares: Float64s = np.zeros(cells)
 
     def add(self, cells: Int64s, outs: Float64s) -> None:
-        many = np.bincount(cells, minlength=len(self.count))
+        counts = np.bincount(cells, minlength=len(self.count))
         added = np.bincount(cells, outs, minlength=len(self.count))
-        kept, retained = self.keep**many, self.retain**many
-        self.count, self.total = self.count * kept + many, self.total * kept + added
-        self.recent, self.recent_total = self.recent * retained + many, self.recent_total * retained + added
+        kept, retained = self.keep**counts, self.retain**counts
+        self.count, self.total = self.count * kept + counts, self.total * kept + added
+        self.recent, self.recent_total = self.recent * retained + counts, self.recent_total * retained + added
         squared = np.bincount(cells, outs**2, minlength=len(self.count)) if (outs > 1).any() else added
         self.squares = self.squares * kept + squared
         self.recent_squares = self.recent_squares * retained + squared
@@ -89,8 +89,8 @@ class CountedAverages:
 
     def _contradicted(self) -> None:
         mean, last = self.total / np.maximum(self.count, 1.0), self.recent_total / np.maximum(self.recent, 1.0)
-        spread = np.maximum(self.variances(mean), _LEAST_SPREAD) / np.maximum(self.recent, 1.0)
-        turned = (np.abs(mean - last) > _CONTRADICTION * np.sqrt(spread)) & (self.count > 2 * self.recent)
+        spread = np.maximum(self.variances(mean), _MIN_VARIANCE) / np.maximum(self.recent, 1.0)
+        turned = (np.abs(mean - last) > _DEVIATIONS_TO_FORGET * np.sqrt(spread)) & (self.count > 2 * self.recent)
         self.count = np.where(turned, self.recent, self.count)
         self.total = np.where(turned, self.recent_total, self.total)
         self.squares = np.where(turned, self.recent_squares, self.squares)

@@ -1,4 +1,4 @@
-"""What routing policies have in common: orders within walls, the cost of operators, and the arithmetic of ranks."""
+"""The base of routing policies: orders between pinned operators, the cost of operators, and the arithmetic of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tuples may be classified by: each attribute, and behind options sets of attributes and coarser ranges.
+"""Candidate classifiers: each attribute, and by options also sets of attributes and coarser ranges.
 
 The paper considers single attributes at one granularity, and leaves sets and the choice of d to future work.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from eddyline.adaptive.routing.setting import Setting
 from eddyline.core.delta import Int64s
 
-_COARSEST = 3  # ranges: below that a range says little more than the whole
+_MIN_RANGES = 3  # of a coarser partition: two ranges say little more than the whole domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Candidates:
         for a in attributes:
             self.all.append(Candidate((a,)))
             width = 2
-            while widths and a in setting.ranges and self.d / width >= _COARSEST:
+            while widths and a in setting.ranges and self.d / width >= _MIN_RANGES:
                 self.all.append(Candidate((a,), width))
                 width *= 2
         self.all += [Candidate(c) for size in range(2, sets + 1) for c in combinations(attributes, size)]

@@ -1,4 +1,4 @@
-"""Content-Knows: the bound that Content-Learns is held against."""
+"""Content-Knows: the reference for Content-Learns, with the best classifier and orders given."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from eddyline.core.errors import JobError
 
 
 class ContentKnows(Router):
-    """Is told which attribute classifies the tuples and the best order for each of its classes. It learns nothing and
-    pays for nothing; tuples of other classes take the initial order.
+    """Routes by a given attribute, with a given order for each of its classes. It learns nothing, so it has no cost of
+    learning; tuples of other classes take the initial order.
 
     >>> from eddyline.adaptive.filters.pipeline import Pipeline
     >>> policy = ContentKnows(Setting(Pipeline(3), ("A",)), 0, {0: (1, 0, 2), 2: (0, 2, 1)})
@@ -46,13 +46,13 @@ class ContentKnows(Router):
         return self.table[classes[:, self.attribute]]
 
 
-def knows(setting: Setting, attribute: int, outputs: Outputs | Bools, classes: Int64s) -> ContentKnows:
+def best_by_class(setting: Setting, attribute: int, outputs: Outputs | Bools, classes: Int64s) -> ContentKnows:
     """Content-Knows for data that are known beforehand: the cheapest of all orders for the tuples of each class (up to
     16 filters).
 
     >>> from eddyline.adaptive.filters.pipeline import Pipeline
     >>> passes = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], bool)
-    >>> knows(Setting(Pipeline(2), ("A",)), 0, passes, np.array([[0], [0], [1], [1]])).table[:3].tolist()
+    >>> best_by_class(Setting(Pipeline(2), ("A",)), 0, passes, np.array([[0], [0], [1], [1]])).table[:3].tolist()
     [[1, 0], [0, 1], [0, 1]]
     """
     drops, prices = ~outputs.astype(np.bool_), setting.pipeline.costs

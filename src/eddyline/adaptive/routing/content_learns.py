@@ -20,7 +20,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.parameters import SEED, Parameter, check_all
 
-_NOBODY: Int64s = np.empty(0, np.int64)
+_NO_TUPLES: Int64s = np.empty(0, np.int64)
 _NO_ROWS: Bools = np.empty(0, np.bool_)
 
 
@@ -43,7 +43,7 @@ class ContentLearns(Learner):
       time of routing itself is not seen here.
 
     With the defaults it needs some 3,500·n tuples to have looked at every operator once, one n-th of the time an
-    operator is without its classifier, and an average over twenty tuples cannot tell selectivities apart that differ
+    operator is without its classifier, and an average over twenty tuples cannot separate selectivities that differ
     by less than 0.1 or so. ``default`` is built to do better.
 
     Parameters
@@ -76,7 +76,7 @@ class ContentLearns(Learner):
     (((0,), None), 1.19)
     >>> for decision in run.decisions[:2]:
     ...     print(decision.time, decision.kind, decision.after, decision.reason)
-    2500 classifier ('attrC', None) attrC tells what O1 passes: gain ratio 0.872
+    2500 classifier ('attrC', None) attrC predicts what O1 passes: gain ratio 0.872
     3500 classifier kept ('attrC', None) attrC for O1 saves: a tuple costs 1.04 s with it, 1.54 s without, ± 24.4 ms
 
     P. Bizarro, S. Babu, D. DeWitt, J. Widom: Content-Based Routing: Different Plans for Different Data, 2005.
@@ -111,7 +111,7 @@ class ContentLearns(Learner):
         self.turn = int(self.free[0]) if len(self.free) else NONE  # the operator that is profiled or on trial
         self.tried = False  # whether it is on trial
         self.accepted: Int64s = self.CA.copy()  # the classifiers that passed their trials, also while profiled
-        self.sampled: Int64s = _NOBODY  # rows of the sub-batch
+        self.sampled: Int64s = _NO_TUPLES  # rows of the sub-batch
         self.new_way: Bools = _NO_ROWS
 
     @property
@@ -132,7 +132,7 @@ class ContentLearns(Learner):
         self.routed += rows
         S, W = self.S.values.reshape(self.n, self.d), self.W.values
         sigma = self._selectivities(self.CA, S, W, self._columns(self.CA))
-        self.sampled, self.new_way = _NOBODY, _NO_ROWS
+        self.sampled, self.new_way = _NO_TUPLES, _NO_ROWS
         if self.tried:
             self.new_way = uniform_draws(self.seed, first, rows)[:, 0] < 0.5
             sigma[~self.new_way, self.turn] = W[self.turn]
@@ -176,7 +176,7 @@ class ContentLearns(Learner):
             self._next()
             if before[turn] == NONE:
                 return None
-            because = "no attribute tells what O{operator:place} passes any more"
+            because = "no attribute predicts what O{operator:place} passes any more"
             return self._decision(now, "classifier", self._names(before), self._names(self.accepted), because, evidence)
         tuples_in, tuples_out = self.samples.tuples_in[turn, best], self.samples.tuples_out[turn, best]
         start = np.where(tuples_in > 0, tuples_out / np.maximum(tuples_in, 1), self.W.values[turn])
@@ -190,7 +190,7 @@ class ContentLearns(Learner):
         after[turn] = best
         S = self.S.values.reshape(self.n, self.d)
         evidence |= {"attribute": self._name(best), "best": float(found.corrected[best])}
-        because = "{attribute} tells what O{operator:place} passes: gain ratio {best}"
+        because = "{attribute} predicts what O{operator:place} passes: gain ratio {best}"
         gain = self._expected_gain(before, after, S, self.W.values)
         return self._decision(
             now, "classifier", self._names(before), self._names(after), because, evidence, expected=gain

@@ -1,4 +1,4 @@
-"""What a tuple costs with a change and without it, measured on tuples that a coin assigns to either in the same period.
+"""Contests: the cost of a tuple with a change and without it, on tuples that a coin assigns to either in one period.
 
 Section 4.1 accepts or rejects a classifier by the rate at which the Eddy processes tuples "with and without" it. Before
 and after would measure the change of the data, too.

@@ -23,7 +23,7 @@ from eddyline.streamon.parameters import SEED, Parameter, check_all
 
 BURST = Parameter("burst", 0, 1, "sampling probability while little is known: larger learns sooner and strays more")
 CONTROL = Parameter(
-    "control", 0, 0.5, "share of tuples routed without classifiers to measure what these gain: larger knows it sooner"
+    "control", 0, 0.5, "share of tuples routed without classifiers to measure what these gain: larger learns it sooner"
 )
 OVERHEAD = Parameter(
     "overhead",
@@ -44,17 +44,17 @@ DRIFT = Parameter(
     "drift", 0, 100, "standard deviations that a selectivity must have moved to start over: smaller notices more"
 )
 
-_PRIOR = 2.0  # tuples of W mixed into each class's selectivity
-_MOST_OVERHEAD = 0.01  # share of the work that sampling may cost while little is known
+_PRIOR_TUPLES = 2.0  # tuples of W mixed into each class's selectivity
+_MAX_OVERHEAD = 0.01  # share of the work that sampling may cost while there are few samples
 _SAMPLES_WELL_KNOWN = 4000.0  # sample tuples of an operator from which on sampling keeps to ``overhead``
-_SAMPLES = 8000  # sample tuples of an operator after which the older half fades
-_GAIN_RATIO_TO_REPLACE = 1.1  # times that a classifier's gain ratio must be exceeded by its successor's
-_TUPLES_KEPT_AFTER_CHANGE = 40.0  # that a selectivity counts for after a change: fewer forget sooner
+_MAX_SAMPLES = 8000  # sample tuples of an operator after which the older half fades
+_GAIN_RATIO_TO_REPLACE = 1.1  # times a classifier's gain ratio, which the gain ratio of its successor must exceed
+_TUPLES_KEPT_AFTER_CHANGE = 40.0  # weight of a selectivity after a change, in tuples: fewer forget sooner
 _TUPLES_BEFORE_VERDICT = 150  # routed without classifiers before classifiers are first judged
 _CONTROL_FACTOR_BEFORE_VERDICT = 4.0  # times ``control`` go without classifiers until then
 _ERRORS_TO_GIVE_UP = 3.0  # standard errors by which classifiers must cost more than none to be given up
-_FIRST = -1e300  # before all operators but one that leads in any case
-_NOBODY: Int64s = np.empty(0, np.int64)
+_RANK_OF_FIRST = -1e300  # of an operator that is to come first
+_NO_TUPLES: Int64s = np.empty(0, np.int64)
 
 
 class Default(Learner):
@@ -102,7 +102,7 @@ class Default(Learner):
     prune
         How many times better or worse than all others an operator must rank to be left out of profiling.
     sets
-        Most attributes in a classifier: 2 finds attributes that tell something only together.
+        Most attributes in a classifier: 2 finds pairs of attributes that predict outcomes only together.
     cost_aware
         0 ignores what operators cost, as the paper does.
     seed
@@ -165,13 +165,13 @@ class Default(Learner):
         self.turn = 0
         self.banned_until = 0.0
         self.judged = True  # whether what the classifiers in use gain has been reported
-        self.sampled: Int64s = _NOBODY
+        self.sampled: Int64s = _NO_TUPLES
         self.controlled: Bools = np.empty(0, np.bool_)
 
     @property
     def sampling(self) -> float:
         """P, as it is now: what may be spent on learning, for what it costs to send tuples another way."""
-        allowed = min(_MOST_OVERHEAD, self.overhead * max(1.0, (_SAMPLES_WELL_KNOWN / max(self.known, 1.0)) ** 2))
+        allowed = min(_MAX_OVERHEAD, self.overhead * max(1.0, (_SAMPLES_WELL_KNOWN / max(self.known, 1.0)) ** 2))
         return max(self.P, min(self.burst, allowed * self.per_overhead))
 
     def use_classifiers(self, names: tuple[str | None, ...]) -> None:
@@ -190,12 +190,12 @@ class Default(Learner):
         if (self.CA != NONE).any():
             sigma[self.controlled] = self.W_used
         keys = ranks(sigma, self.prices)
-        self.sampled = _NOBODY
+        self.sampled = _NO_TUPLES
         if len(self.free) and len(self.candidates):
             heads = np.array(self.coins.heads(rows, self.sampling)[0], np.int64)
             self.sampled = heads[~self.controlled[heads]]
             leader, worth = self._worth_profiling()
-            keys[self.sampled, worth[(self.turn + np.arange(len(self.sampled))) % len(worth)]] = _FIRST
+            keys[self.sampled, worth[(self.turn + np.arange(len(self.sampled))) % len(worth)]] = _RANK_OF_FIRST
             if leader is not None:
                 keys[self.sampled, leader] = -np.inf
             self.turn = (self.turn + len(self.sampled)) % len(worth)
@@ -223,9 +223,9 @@ class Default(Learner):
         """Pass rates by operator and class, or by operator alone where it has no classifier."""
         passed = np.minimum(outputs, 1)
         blind = np.flatnonzero(self.CA == NONE)
-        many = self.n * self.d
-        rows_in = np.bincount(cells, minlength=many)
-        rows_out = np.bincount(cells, passed[rows, operators], many).astype(np.int64)
+        cell_count = self.n * self.d
+        rows_in = np.bincount(cells, minlength=cell_count)
+        rows_out = np.bincount(cells, passed[rows, operators], cell_count).astype(np.int64)
         rows_in[blind * self.d] += asked[:, blind].sum(0)
         rows_out[blind * self.d] += (passed[:, blind] * asked[:, blind]).sum(0)
         self.rates.add(rows_in, rows_out)
@@ -236,7 +236,7 @@ class Default(Learner):
             shown = asked[self.sampled, operator]
             self.samples.add(operator, classes[shown], outputs[self.sampled[shown], operator])
             self.known += float(shown.sum()) / len(self.free)
-            if self.samples.size[operator] > _SAMPLES:
+            if self.samples.size[operator] > _MAX_SAMPLES:
                 self.samples.scale(operator, 0.5)
 
     def decide(self, now: int | None = None) -> Decision | None:
@@ -258,11 +258,11 @@ class Default(Learner):
     def _refresh(self) -> None:
         """Let routes follow selectivities that have moved by more than their standard error."""
         W = self.W.means(0.5, 1.0)
-        S = self.S.means(np.repeat(W, self.d), _PRIOR).reshape(self.n, self.d)
+        S = self.S.means(np.repeat(W, self.d), _PRIOR_TUPLES).reshape(self.n, self.d)
         for used, now, averages in ((self.W_used, W, self.W), (self.S_used, S, self.S)):
             share = np.clip(now, 0.01, 0.99)
             spread = np.maximum(averages.variances(now.ravel()).reshape(now.shape), share * (1 - share))
-            error = np.sqrt(spread / (averages.count.reshape(now.shape) + _PRIOR))
+            error = np.sqrt(spread / (averages.count.reshape(now.shape) + _PRIOR_TUPLES))
             np.copyto(used, now, where=np.abs(now - used) > error)
 
     def _afford(self) -> None:
@@ -276,7 +276,7 @@ class Default(Learner):
         leader, worth = self._worth_profiling()
         for operator in worth.tolist():
             first = keys.copy()
-            first[:, operator] = _FIRST
+            first[:, operator] = _RANK_OF_FIRST
             if leader is not None:
                 first[:, leader] = -np.inf
             astray.append(expected_cost(sigma, self._orders(first), prices))
@@ -298,7 +298,7 @@ class Default(Learner):
         self._afford()
 
     def _classify(self, now: int | None) -> Decision | None:
-        """Give each operator the candidate that tells most about it, if any tells enough."""
+        """Give each operator the candidate with the highest gain ratio, if it is significant."""
         before = self.CA.copy()
         found = {o: self.samples.correlations(o) for o in self.free.tolist()}
         joint = deviate(*(np.sum([getattr(f, part) for f in found.values()], axis=0) for part in ("chi", "free")))
@@ -316,7 +316,7 @@ class Default(Learner):
                 self.samples.squares[operator, at].copy(),
             )
             prior = self.W.means(0.5, 1.0)[operator]
-            self.S_used[operator] = self.S.means(prior, _PRIOR).reshape(self.n, self.d)[operator]
+            self.S_used[operator] = self.S.means(prior, _PRIOR_TUPLES).reshape(self.n, self.d)[operator]
         self.rates.settle()
         self.contest.clear()
         self.judged = not (self.CA != NONE).any()
@@ -332,8 +332,8 @@ class Default(Learner):
         return self._decision(now, "classifier", *names, CLASSIFIED, evidence, expected=gain)
 
     def _choice(self, current: int, found: Correlation, joint: Float64s) -> int:
-        """``joint`` is the significance of each candidate for all operators taken together: an attribute that tells
-        something about the operators as a whole is believed sooner about each.
+        """``joint`` is the significance of each candidate for all operators taken together: an attribute that is
+        significant for the operators as a whole needs less significance for each of them.
         """
         alone = found.significance
         support = np.maximum(alone - self.bars[0], np.where(alone > 0, joint - self.bars[1], -np.inf))

@@ -1,4 +1,4 @@
-"""How much the class of an attribute tells about what an operator does: equations (1) to (5), and section 4.5.
+"""Gain ratio: how well the class of an attribute predicts the output of an operator: equations (1) to (5), and 4.5.
 
 Everything is computed from counts by class, over the last axis: ``tuples_in`` that an operator was shown and
 ``tuples_out`` that it passed; leading axes are attributes, or operators × attributes.
@@ -6,7 +6,7 @@ Everything is computed from counts by class, over the last axis: ``tuples_in`` t
 *Bias.* In a sample the classes of an attribute that has nothing to do with an operator differ by chance, so its
 information gain is above zero: by (b − 1)/(2·|R|·ln 2) bits on average for b classes that occur (Miller and Madow).
 With Table 2's 150 tuples in 24 buckets that is 0.11 bits, a gain ratio of about 0.02. ``corrected`` subtracts it. The
-same number in units of its own spread, ``significance``, tells whether the rest may be chance: 2·|R|·ln 2·InfoGain is
+same number in units of its own spread, ``significance``, shows whether the rest may be chance: 2·|R|·ln 2·InfoGain is
 distributed like χ² with b − 1 degrees of freedom, which Wilson and Hilferty turn into a normal deviate.
 """
 
@@ -36,7 +36,7 @@ def entropy(share: Float64s) -> Float64s:
 def info_gain(tuples_in: Float64s, tuples_out: Float64s) -> Float64s:
     """Equation (3).
 
-    A classifier of two equally frequent values, one passed and one dropped, tells everything:
+    A classifier of two equally frequent values, one passed and one dropped, predicts every outcome:
 
     >>> float(info_gain(np.array([50, 50]), np.array([50, 0])))
     1.0

@@ -18,20 +18,20 @@ SKEWS = tuple(a / 100 for a in range(5, 100, 5))
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Routing calls of source-based routing, of Content-Knows and of the policy that learns, on the same tuples."""
+    """Routing calls of source-based routing, of Content-Knows and of the measured policy, on the same tuples."""
 
     operators: int
     a: float
     tuples: int
     sbr: int
-    knows: int
+    content_knows: int
     learns: int
     wrong: float
 
     @property
     def possible(self) -> float:
         """The share of source-based routing's calls that Content-Knows saves."""
-        return 1 - self.knows / self.sbr
+        return 1 - self.content_knows / self.sbr
 
     @property
     def saved(self) -> float:
@@ -71,7 +71,7 @@ def grid(
             table = skewed(n, a)
             star = stream_star(table, tuples, seed=seed * 10_000 + n * 100 + round(a * 100))
             best = {i: tuple(sorted(range(n), key=lambda o: float(row[o]))) for i, row in enumerate(table)}
-            knows = simulate(ContentKnows(star.setting, CLASSIFIER, best), star.passes, star.classes, batch=tuples)
+            bound = simulate(ContentKnows(star.setting, CLASSIFIER, best), star.passes, star.classes, batch=tuples)
             sbr = simulate(SourceBasedRouting(star.setting, seed=seed), star.passes, star.classes, batch=batch)
             learns = simulate(make(star.setting), star.passes, star.classes, batch=batch)
-            yield Cell(n, a, tuples, sbr.calls, knows.calls, learns.calls, learns.wrong(CLASSIFIER))
+            yield Cell(n, a, tuples, sbr.calls, bound.calls, learns.calls, learns.wrong(CLASSIFIER))

@@ -1,4 +1,4 @@
-"""Content-Knows for data that come: the classifier is told, selectivities follow the tuples."""
+"""Content-Knows for running queries: the user names the classifier, and selectivities follow the tuples."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from eddyline.core.delta import Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.streamon.parameters import Parameter
 
-_PRIOR = 2.0  # tuples of W mixed into each class's selectivity
-_FLAT = 0.5  # what a selectivity is taken for before any tuple
+_PRIOR_TUPLES = 2.0  # tuples of W mixed into each class's selectivity
+_INITIAL_SELECTIVITY = 0.5  # assumed before the first tuple
 
 
 class KnownClassifier(Learner):
     """Every operator is routed by one attribute, which the user names. Nothing is sampled and
     nothing is tried; S and W follow the tuples, as in Content-Learns.
 
-    The paper's Content-Knows also knows the selectivities, which nobody can say of a query (``content_knows``).
+    The paper's Content-Knows also has the selectivities, which no user of a query can give (``content_knows``).
 
     >>> from eddyline.adaptive.routing.simulate import simulate
     >>> from eddyline.adaptive.routing.stream_star import skewed, stream_star
@@ -51,8 +51,8 @@ class KnownClassifier(Learner):
         self.S = CountedAverages(self.n * self.d, memory)
 
     def _known(self) -> tuple[Float64s, Float64s]:
-        W = self.W.means(_FLAT, _PRIOR)
-        return self.S.means(np.repeat(W, self.d), _PRIOR).reshape(self.n, self.d), W
+        W = self.W.means(_INITIAL_SELECTIVITY, _PRIOR_TUPLES)
+        return self.S.means(np.repeat(W, self.d), _PRIOR_TUPLES).reshape(self.n, self.d), W
 
     def route(self, classes: Int64s) -> Int64s:
         self.classes = classes

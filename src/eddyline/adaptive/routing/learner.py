@@ -1,4 +1,4 @@
-"""What the policies that learn by content share: candidates, the matrices CA, In and Out, a tuple's selectivities."""
+"""The base of policies that learn by content: candidates, the matrices CA, In and Out, a tuple's selectivities."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CLASSIFIED = "classifiers by gain ratio"  # the name of a sentence
 @sentence(CLASSIFIED)
 def _classified(evidence: Mapping[str, Any]) -> str:
     pairs = list(zip(evidence["operators"], evidence["attributes"], strict=True))
-    told = [f"{attribute} tells what O{o + 1} passes" for o, attribute in pairs if attribute is not None]
-    lost = [f"nothing tells what O{o + 1} passes any more" for o, attribute in pairs if attribute is None]
-    return "; ".join(told + lost)
+    found = [f"{attribute} predicts what O{o + 1} passes" for o, attribute in pairs if attribute is not None]
+    lost = [f"no attribute predicts what O{o + 1} passes any more" for o, attribute in pairs if attribute is None]
+    return "; ".join(found + lost)
 
 
 class Learner(Router):

@@ -18,9 +18,9 @@ from eddyline.core.delta import Bools, Int64s
 
 Values = npt.NDArray[Any]
 
-WATCHED = 5000  # values after which it is known whether an attribute is worth anything
-_VALUES_PER_ATTRIBUTE = 16  # times d: a domain with more values tells tuples apart, not kinds of tuples
-_BITS = 1 << 14
+VALUES_BEFORE_PRUNING = 5000  # values of an attribute after which it is kept or pruned
+_VALUES_PER_ATTRIBUTE = 16  # times d: with more, a value identifies single tuples and not a kind of tuples
+_DISTINCT_VALUE_BITS = 1 << 14
 
 
 class Partition(Protocol):
@@ -53,7 +53,7 @@ class HashPartition:
         self.d = d
         self.known: dict[Any, int] = {}
         self.watched = 0
-        self.bits: Bools = np.zeros(_BITS, np.bool_)  # linear counting of distinct values
+        self.bits: Bools = np.zeros(_DISTINCT_VALUE_BITS, np.bool_)  # linear counting of distinct values
         self.pruned: str | None = None
 
     def classes(self, values: Values, valid: Bools | None = None) -> Int64s:
@@ -71,16 +71,16 @@ class HashPartition:
         numbers[new] = hashed % self.d
         result = np.full(len(values), self.d - 1, np.int64)
         result[there] = numbers[inverse]
-        if self.watched < WATCHED:
+        if self.watched < VALUES_BEFORE_PRUNING:
             self._watch(hashed, int(there.sum()))
         return result if self.pruned is None else np.full(len(values), -1, np.int64)
 
     def _watch(self, hashed: Int64s, count: int) -> None:
-        self.bits[hashed % _BITS] = True
+        self.bits[hashed % _DISTINCT_VALUE_BITS] = True
         self.watched += count
-        if self.watched >= WATCHED:
-            many = len(self.known) - _BITS * np.log(max(1.0 - self.bits.mean(), 1e-9))
-            if many > _VALUES_PER_ATTRIBUTE * self.d:
+        if self.watched >= VALUES_BEFORE_PRUNING:
+            distinct = len(self.known) - _DISTINCT_VALUE_BITS * np.log(max(1.0 - self.bits.mean(), 1e-9))
+            if distinct > _VALUES_PER_ATTRIBUTE * self.d:
                 self.pruned = "large domain"
             elif len(self.known) < 2:
                 self.pruned = "constant"
@@ -132,7 +132,7 @@ class RangePartition:
         self._stretch(float(known.min()), float(known.max()))
         width = max(self.high - self.low, 1e-300) / self.d
         result[there] = np.clip((known - self.low) / width, 0, self.d - 1).astype(np.int64)
-        if self.watched < WATCHED:
+        if self.watched < VALUES_BEFORE_PRUNING:
             self._watch(known)
         return result if self.pruned is None else np.full(len(values), -1, np.int64)
 
@@ -152,7 +152,7 @@ class RangePartition:
         self.falls += int((steps < 0).sum())
         self.last = float(known[-1])
         self.watched += len(known)
-        if self.watched >= WATCHED:
+        if self.watched >= VALUES_BEFORE_PRUNING:
             if not self.rises and not self.falls:
                 self.pruned = "constant"
             elif not self.rises or not self.falls:

@@ -1,6 +1,6 @@
 """Routing policies by name: ``'content-learns'``, ``'default(sets=2)'``, or a name and options.
 
-Content-Knows is not among them: it must be told what no query can say. Known-Classifier is: a query names its
+Content-Knows is not among them: it needs selectivities that no query can give. Known-Classifier is: a query names its
 classifier beside it.
 """
 

@@ -1,15 +1,15 @@
-"""The seam between a policy that routes tuples by content and the code that evaluates the operators.
+"""The protocol between a policy that routes tuples by content and the executor that evaluates the operators.
 
-An executor works on sub-batches with selection vectors and obeys this protocol, per sub-batch:
+An executor works on sub-batches with selection vectors and follows this protocol, per sub-batch:
 
 1. ``classes``: for every tuple and classifier attribute the number of the partition that its value falls in
    (``partition`` computes it), −1 where there is none. ``orders = policy.route(classes)``: a row per tuple, each a
    permutation of the operators.
-2. Ask the operator at each position about the tuples that are still alive and have it there. Tuples need not keep step:
-   it is as good to take, again and again, the operator for which most tuples wait, and to show it all of them in one
-   call; a tuple's own order is what counts. A tuple is out as soon as one operator drops it.
+2. Evaluate the operator at each position for the tuples that are still alive and have it there. Tuples need not keep
+   step: an executor may, again and again, take the operator for which most tuples wait and evaluate it for all of them
+   in one call, as long as each tuple keeps its own order. A tuple is out as soon as one operator drops it.
 3. ``policy.processed(outputs, seconds)``: what came out of each operator for each tuple that it was shown.
-4. ``policy.decide(now)``. A decision is already in force: the next ``route`` obeys it.
+4. ``policy.decide(now)``. A decision is in force at once: the next ``route`` applies it.
 
 Profiling here costs no evaluation beyond those of a route: a profiled tuple takes the profiled operator *first*, and
 then goes on as any other. So no operator is asked about a tuple twice, nor about one that is out.
@@ -58,7 +58,7 @@ class RoutingPolicy(Protocol):
         """The same as decisions name them, the one on trial included."""
 
     def use_classifiers(self, names: tuple[str | None, ...]) -> None:
-        """Route by these from now on: somebody undoes a decision."""
+        """Route by these from now on, because the user undoes a decision."""
 
     def route(self, classes: Int64s) -> Int64s:
         """The order of operators for each tuple of a sub-batch: rows × operators."""

@@ -1,4 +1,4 @@
-"""The matrices In[] and Out[]: what became of sample tuples, by operator, candidate and class."""
+"""The matrices In[] and Out[]: how many sample tuples entered and left an operator, by candidate and class."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Samples:
         known = classes >= 0
         at = cells[known]
         out = np.broadcast_to(outs[:, None], classes.shape)[known].astype(np.float64)
-        many = candidates * d
-        self.tuples_in[operator] += np.bincount(at, minlength=many).reshape(candidates, d)
-        counted = np.bincount(at, out, many).reshape(candidates, d)
+        cell_count = candidates * d
+        self.tuples_in[operator] += np.bincount(at, minlength=cell_count).reshape(candidates, d)
+        counted = np.bincount(at, out, cell_count).reshape(candidates, d)
         self.tuples_out[operator] += counted
         multiplied = bool((outs > 1).any())
-        self.squares[operator] += np.bincount(at, out**2, many).reshape(candidates, d) if multiplied else counted
+        self.squares[operator] += np.bincount(at, out**2, cell_count).reshape(candidates, d) if multiplied else counted
 
     def correlations(self, operator: int) -> Correlation:
         """By candidate: gain ratio, or explained variance for an operator that has multiplied a tuple."""

@@ -1,4 +1,4 @@
-"""Source-based routing: an Eddy that looks at operators and not at tuples."""
+"""Source-based routing: an Eddy that orders by statistics of operators alone, the same for all tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from eddyline.core.delta import Float64s, Int64s
 from eddyline.streamon.draws import uniform_draws
 from eddyline.streamon.parameters import SEED, Parameter
 
-FLOOR = 0.01  # a selectivity of 0 would make the lottery certain for ever
+MIN_SELECTIVITY = 0.01  # a selectivity of 0 would make the lottery certain for ever
 
 
 class SourceBasedRouting(Router):
@@ -69,10 +69,10 @@ class SourceBasedRouting(Router):
 
     def _tickets(self) -> Float64s:
         if self.cost_aware:
-            drops = -ranks(np.minimum(self.W.values, 1 - FLOOR), self.times.averages())
+            drops = -ranks(np.minimum(self.W.values, 1 - MIN_SELECTIVITY), self.times.averages())
             tickets: Float64s = drops / drops.max()
         else:
-            tickets = FLOOR / np.maximum(self.W.values, FLOOR)
+            tickets = MIN_SELECTIVITY / np.maximum(self.W.values, MIN_SELECTIVITY)
         return np.maximum(tickets**self.greed, 1e-300)
 
     def processed(self, outputs: Outputs, seconds: Float64s) -> None:

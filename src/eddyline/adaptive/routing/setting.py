@@ -1,4 +1,4 @@
-"""What a routing policy is told before the first tuple: the operators, and the attributes that may classify tuples."""
+"""The setting of a routing policy: the operators, and the attributes that may classify tuples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Setting:
     """Operators O_1 … O_n as a pipeline (pinned ones are walls, as for filters) and attributes C_1 … C_k.
 
     ``d`` is the number of partitions of each attribute's domain: class ids are 0 to d − 1. It is 24 in the paper. More
-    tell more values apart, and leave fewer tuples of a sample to each. ``ranges`` are the attributes that are
+    separate more values, and leave fewer tuples of a sample to each. ``ranges`` are the attributes that are
     partitioned by range, whose neighbouring classes may be taken together.
 
     >>> Setting(Pipeline(3), ("sensor", "hour"), ranges=frozenset({1}))

@@ -1,6 +1,6 @@
-"""A small executor over known outcomes with declared costs: exact, repeatable counts of what a routing policy costs.
+"""A small executor over known outcomes with declared costs: exact, repeatable counts of the cost of a routing policy.
 
-It obeys the protocol of ``policy`` to the letter, so it also is the model for those that evaluate real operators. A
+It follows the protocol of ``policy`` exactly, so it is also the model for executors of real operators. A
 *routing call* is one tuple shown to one operator, the paper's measure; profiling costs no call of its own, it only
 sends tuples another way, so all its cost is in the count.
 """
@@ -66,10 +66,10 @@ def simulate(
     the tuple, or how many it makes of it. ``classes``: for each tuple and attribute its class.
 
     >>> from eddyline.adaptive.filters.pipeline import Pipeline
-    >>> from eddyline.adaptive.routing.content_knows import knows
+    >>> from eddyline.adaptive.routing.content_knows import best_by_class
     >>> from eddyline.adaptive.routing.setting import Setting
     >>> passes, classes = np.array([[1, 0], [0, 1]] * 500, bool), np.array([[0], [1]] * 500)
-    >>> policy = knows(Setting(Pipeline(2), ("A",)), 0, passes, classes)
+    >>> policy = best_by_class(Setting(Pipeline(2), ("A",)), 0, passes, classes)
     >>> simulate(policy, passes, classes).calls
     1000
     """

@@ -1,4 +1,4 @@
-"""What the built-in functions compute, over Arrow arrays.
+"""The built-in functions, over Arrow arrays.
 
 Each module maps canonical names to *builders*: a builder sees the argument types and those arguments that are literal,
 once, and returns the kernel that runs on every batch. At least one argument of a kernel is an array; literals come as

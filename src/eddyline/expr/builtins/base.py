@@ -1,4 +1,4 @@
-"""What every builder sees and returns."""
+"""The arguments and the result of every builder of a built-in function."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Functions of a text and of parameters: vectorised for each value of the parameters.
 
-Arrow's kernels want their parameters (a pattern, a length) once for a whole column. Where they are constants that is
-all; where they come from columns, the rows are grouped by their values, and the kernel runs once for each group. With
-nearly as many values as rows nothing is gained by that, and the function is called row by row.
+Arrow's kernels take their parameters (a pattern, a length) once for a whole column. Constant parameters fit that. Where
+parameters come from columns, the rows are grouped by their values, and the kernel runs once for each group. With
+nearly as many values as rows that would be no faster, and the function is called row by row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Comparisons in Spark's order: NaN equals NaN and stands above every number, −0.0 equals 0.0, texts go by UTF-8 bytes.
 
 Arrow follows IEEE 754, in which every comparison with NaN is false. With a literal that is not NaN the difference
-disappears at no cost: ``x > c`` is ``NOT x <= c``. Two columns of floats are looked at for NaN first (a minimum, which
-NaN infects, costs a fraction of the comparison) and compared with care only if there is one.
+disappears at no cost: ``x > c`` is ``NOT x <= c``. Two columns of floats are searched for NaN first (by a minimum,
+which costs a fraction of the comparison), and get the slower comparison only if there is one.
 """
 
 from __future__ import annotations

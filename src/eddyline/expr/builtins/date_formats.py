@@ -22,7 +22,7 @@ _PIECE: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'")
 
 _HOUR: Final = 3_600_000_000
 _SIZES: Final = (("S", 1), ("s", 1_000_000), ("m", 60_000_000), ("Hha", _HOUR))  # the finest letter decides
-FEWEST_TIMES: Final = 64  # with fewer, looking for equal ones costs more than it saves
+MIN_TIMES_TO_COMPARE: Final = 64  # with fewer times, to search for equal ones costs more than it saves
 
 Part = Callable[[pa.Array], pa.Array]
 
@@ -103,7 +103,7 @@ def pieces(pattern: str) -> list[Part | str]:
             found.append(PARTS[text])
         else:
             known = ", ".join(sorted(PARTS))
-            raise DataError(f"date_format does not know {quoted(text)} in {quoted(pattern)}; it knows {known}")
+            raise DataError(f"date_format does not support {quoted(text)} in {quoted(pattern)}; it supports {known}")
     return found
 
 
@@ -126,7 +126,7 @@ def date_format(times: pa.Array, pattern: str) -> pa.Array:
     ['Fri 9 Feb 24, 3:04 PM', None]
     """
     size, ticks = coarsest(pattern), times.view(pa.int64())
-    if size == 1 or len(times) < FEWEST_TIMES:
+    if size == 1 or len(times) < MIN_TIMES_TO_COMPARE:
         return _texts(times, pattern)
     missing = np.asarray(times.is_null()) if times.null_count else None
     steps = np.floor_divide((ticks.fill_null(0) if times.null_count else ticks).to_numpy(), size)

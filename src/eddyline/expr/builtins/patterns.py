@@ -2,8 +2,8 @@
 
 A LIKE pattern is compiled once: to equality, a prefix, a suffix or a substring search where it is one, to a regular
 expression otherwise. Regular expressions are RE2's, wherever the pattern comes from: matching takes time in proportion
-to the text. What RE2 does not know (look-around, back-references) is refused, because engines that know it backtrack,
-and one short row can then take longer than the rest of the job.
+to the text. Patterns that RE2 lacks (look-around, back-references) are refused, because engines that have them
+backtrack, and one short row can then take longer than the rest of the job.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _re2(pattern: str, otherwise: str) -> Kernel:
 
 
 def regex_kernel(pattern: str) -> Kernel:
-    """Whether a text has a part that matches; ``DataError`` if RE2 does not know the pattern.
+    """Whether a text has a part that matches; ``DataError`` if RE2 does not support the pattern.
 
     >>> regex_kernel("a+b")(pa.array(["xaab", "b", None])).to_pylist()
     [True, False, None]

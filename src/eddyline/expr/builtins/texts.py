@@ -28,8 +28,8 @@ from eddyline.expr.builtins.by_value import Fast, by_value
 from eddyline.expr.builtins.characters import Characters, code_points, plain_rows, title_case
 from eddyline.expr.types import INT32, LONGEST_TEXT, STRING
 
-LONGEST_COLUMN = 1 << 31  # bytes; no text of a column has more parts
-COLUMN_SAFE_CHARACTERS = 1000  # characters; a batch of texts that are not longer fits into a column
+LONGEST_COLUMN = 1 << 31  # bytes; so no text of a column can have more parts
+COLUMN_SAFE_CHARACTERS = 1000  # of each text: a batch of such texts fits into a column
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -115,9 +115,9 @@ def _case(fast: Fast, slow: Callable[[str], str]) -> Builder:
         ascii_only = plain_rows(a)
         if not ascii_only.any():
             return by_row(a)
-        (few,), (many,) = np.nonzero(~ascii_only), np.nonzero(ascii_only)
-        parts = [fast(a.take(pa.array(many))), by_row(a.take(pa.array(few)))]
-        return scatter(pa.concat_arrays(parts), np.concatenate([many, few]), len(a))
+        (other_rows,), (ascii_rows,) = np.nonzero(~ascii_only), np.nonzero(ascii_only)
+        parts = [fast(a.take(pa.array(ascii_rows))), by_row(a.take(pa.array(other_rows)))]
+        return scatter(pa.concat_arrays(parts), np.concatenate([ascii_rows, other_rows]), len(a))
 
     return plain(kernel)
 

@@ -1,4 +1,4 @@
-"""How the rows with partners are found below a membership or an outer join: by look-up, by bounds, or by keys."""
+"""Candidates to find rows with partners below a membership or an outer join: by look-up, by bounds, or by keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LookUpMatch(Candidate):
 
 @candidate
 class BoundsMatch(Candidate):
-    """The least and the greatest right value of a group tell which left rows have a partner."""
+    """The least and the greatest right value of a group decide which left rows have a partner."""
 
     name = "match-bounds"
     subject: ClassVar[str] = MATCH
@@ -50,7 +50,7 @@ class BoundsMatch(Candidate):
     def suits(self, node: Matching, planning: Planning) -> str | Refused:
         if node.bounds is None:
             return Refused("what is left beside the equalities is not one comparison")
-        return "the bounds of the right values tell which rows have a partner"
+        return "the bounds of the right values decide which rows have a partner"
 
     def cost(self, node: Matching, planning: Planning) -> float:
         """A row is put into its tree, and the bounds of the other side are read."""

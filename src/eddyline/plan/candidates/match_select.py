@@ -1,4 +1,4 @@
-"""IN and EXISTS as conjuncts like any other: each row is judged once, at its own instant, and nothing is kept of it."""
+"""IN and EXISTS as conjuncts like any other: each row is judged once, at its own instant, and no state is kept."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from eddyline.plan.graph import Output
     from eddyline.plan.physical import Builder
 
-ROWS_ASSUMED = 1024  # of a partition, where nothing is known of it
+ASSUMED_PARTITION_ROWS = 1024  # rows of a partition, for the estimated cost: no statistics exist yet
 
 
 @candidate
@@ -29,8 +29,8 @@ class OrderedSynopsis(Candidate):
 
     def cost(self, node: Rank, planning: Planning) -> float:
         """The way down a tree, and half of the rows that have a number."""
-        numbered = ROWS_ASSUMED if node.limit is None else min(node.limit, ROWS_ASSUMED)
-        return log2(ROWS_ASSUMED) + (numbered / 2 if node.numbered else 1)
+        numbered = ASSUMED_PARTITION_ROWS if node.limit is None else min(node.limit, ASSUMED_PARTITION_ROWS)
+        return log2(ASSUMED_PARTITION_ROWS) + (numbered / 2 if node.numbered else 1)
 
     def build(self, node: Rank, builder: Builder, need: Deletions) -> Output:
         from eddyline.operators.rank import RankOperator
@@ -56,7 +56,7 @@ def _text(node: Rank) -> str:
 
 
 def _ties(node: Rank) -> str:
-    """What row numbers go by where ORDER BY leaves a tie; other ranks do not tell ties apart."""
+    """The order of row numbers among rows that are equal in ORDER BY; other ranks give such rows the same number."""
     if node.function != "row_number":
         return ""
     first = "arrival" if node.by_arrival or node.ties else ""

@@ -72,7 +72,7 @@ def _null(v: Neighbour) -> pa.Array:
 
 
 def _text(node: Over) -> str:
-    """For explain: what is asked for, and of which rows."""
+    """For explain: the functions, and the partition whose rows they read."""
     partition = f" PARTITION BY {', '.join(node.partition)}" if node.partition else ""
     return ", ".join(_value(v) for _, v in node.values) + partition
 

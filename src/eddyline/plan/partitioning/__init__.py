@@ -1,4 +1,4 @@
-"""Partitioning: how the work of a plan is spread over shards that never speak to each other.
+"""Partitioning: how the work of a plan is spread over shards that exchange no data.
 
 *Correct* means: at every instant the results of all shards, put together as bags, are the results of one shard that
 sees everything. The shards form a grid with one axis per *dimension*. A dimension gives every scan of the plan either a
@@ -10,7 +10,7 @@ them. By induction over the plan, a shard holds of each node exactly the rows wh
 dimension: the rows that a row is made of are together in a shard iff they are together in each coordinate, since a
 product of sets meets another iff each factor does; and rows that must be seen together (a group, equal rows of a set
 operator, a row and its deletion in a timed relation) are together in the grid iff they are together in each dimension.
-A dimension in which they are was judged on its own and does not ask about the others.
+So each dimension can be judged without the others.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ result.
 Ways that look right and are wrong:
 
 - *A node that is copied below one that is split does no harm, so a global aggregate may be copied and joined*: it may;
-  but ``Rstream`` of something copied may not: it speaks at the instants of all inputs, and those of a split input
+  but ``Rstream`` of something copied may not: it emits rows at the instants of all inputs, and those of a split input
   are not known to every shard.
 - *Rows of an outer join lie by the equated columns of both sides*: those of the padded side are NULL.
 - *IN finds its partner where the values are equal, so both sides may be split by them*: a NULL anywhere else makes IN
-  unknown instead of false. Only where nobody asks for the difference (a semijoin) is that right.
+  unknown instead of false. That is right only where the difference does not matter (a semijoin).
 - *Equal columns have equal hashes*: 1 and 1.0 have not. Only casts that widen a number keep its hash.
 """
 
@@ -131,8 +131,8 @@ class Layouts:
             case Aggregate():
                 return self.aggregate(p)
             case Distinct():
-                told = "DISTINCT must see equal rows together, and no column of its rows tells their shard"
-                return self.kept(self.of(p.input), Layout.meets, told)
+                obstacle = "DISTINCT must see equal rows together, and no column of its rows determines their shard"
+                return self.kept(self.of(p.input), Layout.meets, obstacle)
             case Explode() | WithArrivals():
                 return self.of(p.input)
             case Rank():
@@ -154,7 +154,7 @@ class Layouts:
         return self.noted(given, found, obstacle)
 
     def noted(self, given: Iterable[Layout], found: list[Layout], obstacle: str) -> list[Layout]:
-        """The best of what was found; where something was split and nothing is any more, the reason is kept."""
+        """The best of the layouts found. If an input was split and no layout found is, the obstacle is recorded."""
         had = any(x.visible is not None for x in given)
         if had and not any(x.visible is not None for x in found) and obstacle not in self.obstacles:
             self.obstacles.append(obstacle)
@@ -195,14 +195,14 @@ class Layouts:
         given = self.of(p.input)
         match p.spec:
             case Rows():
-                told = f"{alias_of(p)} {p.spec} counts the elements of the whole stream"
-                return self.kept(given, lambda x: False, told)
+                obstacle = f"{alias_of(p)} {p.spec} counts the elements of the whole stream"
+                return self.kept(given, lambda x: False, obstacle)
             case PartitionRows(columns=columns):
-                told = f"{alias_of(p)} {p.spec} counts elements that no column puts into one shard"
-                return self.kept(given, lambda x: x.meets(columns), told)
+                obstacle = f"{alias_of(p)} {p.spec} counts elements that no column puts into one shard"
+                return self.kept(given, lambda x: x.meets(columns), obstacle)
             case Session(columns=columns):
-                told = f"{alias_of(p)} {p.spec} makes sessions of elements that no column puts into one shard"
-                return self.kept(given, lambda x: x.meets(columns), told)
+                obstacle = f"{alias_of(p)} {p.spec} makes sessions of elements that no column puts into one shard"
+                return self.kept(given, lambda x: x.meets(columns), obstacle)
             case _:
                 return given  # whether an element is in a window of time depends on the element alone
 
@@ -226,8 +226,10 @@ class Layouts:
         for side in sides[1:]:
             pairs = [met(x, y, equal) for x in found for y in side]
             found = best([x for x in pairs if x is not None])
-        told = f"the join of {', '.join(map(alias_of, p.inputs))} has no equality of columns, and none can be copied"
-        return self.noted([x for s in sides for x in s], [x.closed(equal) for x in found], told)
+        obstacle = (
+            f"the join of {', '.join(map(alias_of, p.inputs))} has no equality of columns, and none can be copied"
+        )
+        return self.noted([x for s in sides for x in s], [x.closed(equal) for x in found], obstacle)
 
     def outer_join(self, p: OuterJoin) -> list[Layout]:
         """Each row that is kept must meet all its partners, or it would be padded where it has none."""
@@ -245,10 +247,10 @@ class Layouts:
                 both = Layout(frozenset(), sides=(x.visible, y.visible))
                 kept = {"left": x, "right": y, "full": both}[p.kind]  # the other side's columns may be padded
                 found.append(kept.on(scans))
-        told = (
+        obstacle = (
             f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
         )
-        return self.noted((*lefts, *rights), found, told)
+        return self.noted((*lefts, *rights), found, obstacle)
 
     def mark_join(self, p: MarkJoin) -> list[Layout]:
         """The mark of a row needs all rows that the correlation admits; IN looks at their NULLs, too."""
@@ -291,16 +293,16 @@ class Layouts:
             for x, y, scans in _pairs(lefts, rights)
             if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible)
         ]
-        told = (
+        obstacle = (
             f"the ASOF JOIN of {alias_of(p.left)} and {alias_of(p.right)} has no equality, and every row is a partner"
         )
-        return self.noted((*lefts, *rights), found, told)
+        return self.noted((*lefts, *rights), found, obstacle)
 
     def model_query(self, p: ModelQuery) -> list[Layout]:
         """Segments of a signal are together; whether signals must meet depends on the program."""
         given = [self.of(i) for i in p.inputs]
-        found, told = layouts_of_models(p, given)
-        return self.noted([x for layouts in given for x in layouts], found, told)
+        found, obstacle = layouts_of_models(p, given)
+        return self.noted([x for layouts in given for x in layouts], found, obstacle)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -310,27 +312,29 @@ class Layouts:
         read = [old for _, old in keys if old is not None]
         found = [x.renamed(keys) for x in given if x.visible is None or x.meets(read)]
         if p.grouped:
-            told = f"no input is split by a column of GROUP BY {', '.join(describe(e) for _, e in p.keys)}"
+            obstacle = f"no input is split by a column of GROUP BY {', '.join(describe(e) for _, e in p.keys)}"
         else:
             calls = ", ".join(describe_aggregate(a) for _, a in p.aggregates) or "an aggregate"
-            told = f"{calls} without GROUP BY is over all rows"
-        return self.noted(given, found, told)
+            obstacle = f"{calls} without GROUP BY is over all rows"
+        return self.noted(given, found, obstacle)
 
     def rank(self, p: Rank) -> list[Layout]:
         """A rank is known where all rows of the partition are."""
         if p.partition:
-            told = f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
+            obstacle = (
+                f"{p.function.upper()}() must see its partition together, and no input is split by a column of it"
+            )
         else:
-            told = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
-        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
+            obstacle = f"ORDER BY … LIMIT and {p.function.upper()}() without PARTITION BY rank all rows"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), obstacle)
 
     def over(self, p: Over) -> list[Layout]:
         """The rows around an element are known where all rows of the partition are."""
         if p.partition:
-            told = "OVER (…) must see its partition together, and no input is split by a column of it"
+            obstacle = "OVER (…) must see its partition together, and no input is split by a column of it"
         else:
-            told = "OVER (…) without PARTITION BY counts the elements of the whole stream"
-        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), told)
+            obstacle = "OVER (…) without PARTITION BY counts the elements of the whole stream"
+        return self.kept(self.of(p.input), lambda x: x.meets(p.partition), obstacle)
 
     def set_operation(self, p: SetOperation) -> list[Layout]:
         """Equal rows of both sides must meet, but for ``UNION ALL``, which does not look at them."""
@@ -338,10 +342,10 @@ class Layouts:
         names = tuple(zip(p.left.schema.names, p.right.schema.names, strict=True))
         same = [y.renamed(names) for y in rights]
         found = [z for x, y, scans in _pairs(lefts, same) if (z := _combined(p, x, y, scans)) is not None]
-        told = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
+        obstacle = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
         if p.kind == "union" and p.all:
-            told = "UNION ALL of something that is split and something that every shard has would repeat the latter"
-        return self.noted((*lefts, *rights), found, told)
+            obstacle = "UNION ALL of something that is split and something that every shard has would repeat the latter"
+        return self.noted((*lefts, *rights), found, obstacle)
 
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -353,24 +357,24 @@ class Layouts:
             return given
         if p.kind == "wstream":
             if not own_sessions(p.input):
-                return given  # every shard knows when windows of regular steps close
-            told = "Wstream repeats its rows when any session closes, and a shard does not know those of the others"
-            return self.noted(given, [], told)
-        told = (
+                return given  # windows of regular steps close at the same instants in every shard
+            obstacle = "Wstream repeats its rows when any session closes, and a shard does not know those of the others"
+            return self.noted(given, [], obstacle)
+        obstacle = (
             "Rstream repeats its rows at the instants of every input, which a shard does not know;"
             " only rows of [NOW] windows are gone by then"
         )
-        return self.noted(given, [], told)  # not even copied: the shards would speak at different instants
+        return self.noted(given, [], obstacle)  # not even copied: the shards would emit rows at different instants
 
     def netted(self, p: Plan, given: Sequence[Layout], who: str) -> list[Layout]:
         """What leaves and what enters at one instant cancel where they are equal, so equal rows must meet."""
         if cannot_net(p, self.catalog):
             return list(given)
-        told = (
+        obstacle = (
             f"{who} must see equal rows together, since one that leaves cancels one that enters;"
-            " no column of the result tells their shard"
+            " no column of the result determines their shard"
         )
-        found = self.kept(given, Layout.meets, told)
+        found = self.kept(given, Layout.meets, obstacle)
         self.regret(p, given, found)
         return found
 

@@ -1,7 +1,7 @@
-"""From correct dimensions to a grid: which of them, and how many coordinates each.
+"""From correct dimensions to a grid: which dimensions it has, and how many coordinates each of them.
 
-What is made small is the number of rows that a shard receives, which is all rows shipped, copies included, over the
-number of shards. So rows are copied only where there is no common key, a common key takes all shards, and where a grid
+The grid minimizes the number of rows that a shard receives: all rows shipped, copies included, divided by the number of
+shards. So rows are copied only where there is no common key, a common key takes all shards, and where a grid
 of two dimensions cannot have exactly the number of shards asked for, fewer shards with fewer copies win. Among equals
 fewer dimensions are better, then more shards, then the more even grid. Constant relations cost nothing: they are not
 shipped.
@@ -20,8 +20,8 @@ ANY: Final = "*"  # in a split: rows may be spread in any way along this dimensi
 Choice = tuple[str | None, ...]  # one dimension: for every scan a source column, ANY, or None where it is copied
 Split = tuple[str | None, ...]  # one scan or lane: the same for every dimension
 
-MOST_DIMENSIONS = 3  # each more copies every input that does not have it
-MOST_CANDIDATES = 8
+MAX_DIMENSIONS = 3  # each more copies every input that does not have it
+MAX_CANDIDATES = 8  # dimensions that are compared: all combinations of up to MAX_DIMENSIONS of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def choose(choices: Sequence[Choice], sources: Sequence[Source], shards: int) ->
     """
     candidates = _worth_it(choices, sources)
     best, least = Grid((), ()), (float("inf"), 0, 0, 0)
-    for count in range(1, min(MOST_DIMENSIONS, len(candidates)) + 1):
+    for count in range(1, min(MAX_DIMENSIONS, len(candidates)) + 1):
         for dimensions in combinations(candidates, count):
             found, _ = joint_lanes([(s, tuple(d[i] for d in dimensions)) for i, s in enumerate(sources)])
             for shares in _shares(shards, count):
@@ -127,7 +127,7 @@ def _worth_it(choices: Sequence[Choice], sources: Sequence[Source]) -> list[Choi
     for choice in sorted(choices, key=order):
         if not any(copied(k, False) <= copied(choice, False) for k in kept):
             kept.append(choice)
-    return sorted(kept[:MOST_CANDIDATES], key=choices.index)
+    return sorted(kept[:MAX_CANDIDATES], key=choices.index)
 
 
 def _shares(shards: int, dimensions: int) -> Iterator[tuple[int, ...]]:

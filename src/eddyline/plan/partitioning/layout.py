@@ -1,4 +1,4 @@
-"""One way in which rows lie along a dimension, and what equalities say about it."""
+"""A layout: how the rows below a node lie along one dimension, and what equalities of columns add to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from eddyline.expr.nodes import Call, Cast, Column, Expr
 from eddyline.plan.logical import Project, RelationScan, StreamScan
 from eddyline.plan.partitioning.grid import ANY, Choice
 
-MAX_LAYOUTS = 256  # kept for a node; plans that people write have a few dozen
+MAX_LAYOUTS = 256  # layouts kept for a node; plans that people write have a few dozen
 
 Columns = frozenset[str]
 

@@ -1,9 +1,9 @@
-"""Where the rows of a query on models are, if its inputs are split by columns of their keys.
+"""In which shard the rows of a query on models are, if its inputs are split by columns of their keys.
 
 A signal is in one shard if its stream is split by a column of its key: its segments, its fit and its windows depend on
 no other signal then. So filters, maps, windows over single signals and joins on equal keys are known where their
-signals are; a join may also have one side copied. What brings several signals together needs those in one shard: an
-extreme over keys, a join without an equality of keys of which both sides are split.
+signals are; a join may also have one side copied. An operator that combines several signals needs them in one shard:
+an extreme over keys, or a join of two split sides without an equality of their keys.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class NotTogether(Exception):
 
 
 def layouts_of_models(p: ModelQuery, given: Sequence[Sequence[Layout]]) -> tuple[list[Layout], str]:
-    """What is correct for a query on models, of the layouts of its inputs, and what stood in the way of others."""
-    told = _needs_all(p)
+    """The correct layouts of a query on models, given those of its inputs, and the obstacle to others."""
+    obstacle = _needs_all(p)
     ways = [Layout(None)]
     lying: list[tuple[Columns | None, ...]] = [()]
     for i, layouts in enumerate(given):
         key = _key_columns(p, i)
-        fit = [x for x in layouts if x.visible is None or (not told and x.visible & key)]
+        fit = [x for x in layouts if x.visible is None or (not obstacle and x.visible & key)]
         pairs = [
             (before.on(scans), (*places, None if y.visible is None else y.visible & key))
             for before, places in zip(ways, lying, strict=True)
@@ -41,10 +41,10 @@ def layouts_of_models(p: ModelQuery, given: Sequence[Sequence[Layout]]) -> tuple
         try:
             visible = _place(p, p.program.root, places)
         except NotTogether as reason:
-            told = told or str(reason)
+            obstacle = obstacle or str(reason)
         else:
             found.append(Layout(visible, way.choice, places=way.places))
-    return found, told or "the signals of a query on models have no key to split them by"
+    return found, obstacle or "the signals of a query on models have no key to split them by"
 
 
 def _key_columns(p: ModelQuery, i: int) -> Columns:

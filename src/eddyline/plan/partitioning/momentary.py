@@ -1,7 +1,7 @@
-"""Where a relation is empty but at the instants of elements: what ``Rstream`` over shards needs.
+"""Relations that are empty except at the instants of elements: the condition for ``Rstream`` over shards.
 
-``Rstream`` shows R(τ) at each instant τ at which any input has an element. A shard knows the instants of its own
-elements only (and the slides, which need no elements, and when its own sessions close). That is enough where every row
+``Rstream`` shows R(τ) at each instant τ at which any input has an element. A shard has the instants of its own
+elements only (and the slides, which need no elements, and the ends of its own sessions). That is enough where every row
 of R(τ) is made of an element of the instant τ, or of a session that closes then: a shard that has such a row has that
 element or session, be it split or copied.
 """
@@ -57,7 +57,7 @@ def _asked(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known:
 def _momentary(p: Plan, known: Known) -> bool:
     match p:
         case Window():
-            # A session is there when it closes and at no other instant, and the shard that has it knows when that is.
+            # The rows of a session exist at the instant at which it closes and at no other; its shard has that instant.
             return isinstance(p.spec, Session) or (p.spec == Range(0) and comes_with_elements(p.input, known))
         case Select() | Project() | Distinct() | Explode() | Rank():
             return momentary(p.input, known)

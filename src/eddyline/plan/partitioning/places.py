@@ -14,7 +14,7 @@ from eddyline.core.window import Rows
 from eddyline.plan.logical import Plan, RelationScan, StreamScan, Window, children
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.rewrite import with_children
-from eddyline.plan.traverse import MANY_PLACES, count_places, walk
+from eddyline.plan.traverse import MAX_PLACES_WALKED, count_places, walk
 
 Scan = StreamScan | RelationScan
 
@@ -24,7 +24,7 @@ class Places:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.shared = count_places(plan) > MANY_PLACES
+        self.shared = count_places(plan) > MAX_PLACES_WALKED
         self.numbers = Numbering(plan)
         self.scans: list[Scan] = []
         self.by_number: dict[int, int] = {}  # of scans, where places are shared

@@ -10,7 +10,7 @@ from eddyline.plan.partitioning.grid import ANY, Choice, Grid, Source, Split, co
 
 
 class Travels(Protocol):
-    """As much of a lane as is said of it."""
+    """The part of a lane that the explanation shows."""
 
     @property
     def name(self) -> str: ...

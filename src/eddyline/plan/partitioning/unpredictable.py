@@ -1,4 +1,4 @@
-"""Functions on whose answers shards would not agree: a plan that calls one is not divided."""
+"""Functions whose results could differ between shards: a plan that calls one is not divided."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def conjunct_is_one(e: Expr) -> bool:
 
 
 def _comparisons(e: Expr, name: str) -> Iterator[tuple[str, int]]:
-    """Comparisons of the rank with a number, the rank on the left, of which all must be TRUE."""
+    """Comparisons of the rank with a number, the rank on the left; all of them must be TRUE."""
     if not isinstance(e, Call):
         return
     if e.function == "and":

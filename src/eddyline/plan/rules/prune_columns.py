@@ -66,14 +66,14 @@ def _prune(p: Plan, need: frozenset[str]) -> Plan:
             left, right = (_prune(i, need & frozenset(i.schema.names)) for i in (p.left, p.right))
             return MarkJoin(left, right, p.mark, p.on, p.operands)
         case Aggregate():
-            # Keys stay even if nobody reads them: they make the groups.
+            # Keys stay even if no node reads them: they define the groups.
             aggregates = tuple((n, a) for n, a in p.aggregates if n in need)
             read = _read((*(e for _, e in p.keys), *(e for _, a in aggregates for e in a.args)))
             return Aggregate(_prune(p.input, read), p.keys, aggregates, p.grouped)
         case Distinct():
             return Distinct(_prune(p.input, frozenset(p.input.schema.names)))
         case Explode():
-            # The row is there once for each element, whether or not anybody reads the elements.
+            # The result has a row for each element of the list, whether or not any node reads the elements.
             return replace(p, input=_prune(p.input, (need - {p.name}) | {p.column}))
         case Rank():
             # Where nothing else orders ties, all columns do.

@@ -31,7 +31,8 @@ def _down(p: Plan, conjuncts: tuple[Expr, ...]) -> Plan:
         return select(p, conjuncts)
     mine = set(p.left.schema.names)
     types = {f.name: f.type for side in (p.left, p.right) for f in side.schema}
-    # Doubles that are equal may still be told apart (0.0 and −0.0), so a condition on one says nothing of the other.
+    # A function may give different results for equal doubles (0.0 and −0.0), so a condition on one side
+    # does not imply the condition on the other.
     same = [(a, b) for a, b in p.keys if types[a] == types[b] and not pa.types.is_floating(types[a])]
     to_left: dict[str, Expr] = {b: Column(a, types[a]) for a, b in same}
     to_right: dict[str, Expr] = {a: Column(b, types[b]) for a, b in same}

@@ -1,7 +1,7 @@
 """push_filters: evaluate a conjunct as soon as its columns are there.
 
-Only conjuncts that cannot fail move, and none passes a function that is not deterministic (``rewrite.may_pass``). None
-moves below a window here: whether it may is the window's business (``push_below_windows``).
+Only conjuncts that cannot fail move, and none passes a function that is not deterministic (``rewrite.may_pass``). No
+conjunct moves below a window here: the rule ``push_below_windows`` does that.
 """
 
 from __future__ import annotations

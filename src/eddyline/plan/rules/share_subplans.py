@@ -7,8 +7,8 @@ what they read, and the part brings the columns that any of them asks for. Then 
 tree as before, in which repeated sub-plans are equal; ``physical`` builds operators for the first and lets the others
 read from it.
 
-Taken out is only what costs more than reading it twice: selections, projections and windows of a stream are left to the
-rules, because their rows can be filtered earlier and their windows share a store anyway.
+A sub-plan is taken out only if it costs more than reading its input twice. Selections, projections and windows of a
+stream stay where they are, because their rows can be filtered earlier and their windows share a store anyway.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PLACE = "#"  # no declared name begins so
 
 
 def share_subplans(plans: Sequence[Plan], rules: Rules) -> list[Shared]:
-    """``rules`` rewrite a part of which the given columns are read."""
+    """``rules`` rewrite a part whose given columns are read."""
     if not repeats_inputs(plans):  # so there is no sub-plan that is read twice
         return [Shared(rules(p, frozenset(p.schema.names))) for p in plans]
     return _Parts(plans, rules).whole()

@@ -1,4 +1,4 @@
-"""How a micro-batch is shared out between sources.
+"""Divides a micro-batch between sources.
 
 An instant closes when every stream has shown a later time, so what one stream is ahead of the others is held back and
 takes memory. Where the times of all sources are known ahead (statistics of Parquet files, rows in memory), all of them

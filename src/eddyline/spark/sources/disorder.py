@@ -1,9 +1,9 @@
-"""How many rows of a source come out of order, counted where they are read.
+"""Counts the rows of a source that come out of order, where they are read.
 
 A micro-batch is one arrival: a shard puts its rows in order, and only what lies behind *earlier* micro-batches is late.
-So a wrong column of time would go unnoticed in a job of one micro-batch, where inline nearly every row is late. What is
-counted here is what would be late inline among the rows of one task: rows with ts < (largest ts before, in the order of
-the source) − slack. The rows before those of the task are not known, so it is never more than would be late inline.
+So a wrong column of time would go unnoticed in a job of one micro-batch, where inline nearly every row is late. This
+module counts the rows of one task that would be late inline: rows with ts < (largest ts before, in the order of the
+source) − slack. The rows before those of the task are not known, so the count is never larger than inline.
 """
 
 from __future__ import annotations

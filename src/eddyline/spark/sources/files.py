@@ -1,4 +1,4 @@
-"""Files that may have gone since the query started."""
+"""Errors for files that were removed after the query started."""
 
 from __future__ import annotations
 

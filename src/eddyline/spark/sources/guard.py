@@ -6,8 +6,8 @@ and hands it the last one of the checkpoint. So the facts of the program (``comp
 of their own, and a program with other facts is refused there, when the query starts.
 
 The offset moves once in the life of a checkpoint, from nothing to the facts, with the first micro-batch. If that one
-fails nothing was saved, and the user mends the query: Spark then runs the same micro-batch again, asks this source for
-what lies between its offsets, and so it is known here that the facts were never committed.
+fails, nothing was saved, and the user may change the query: Spark then runs the same micro-batch again and asks this
+source for the rows between its offsets, which shows that the facts were never committed.
 
 Letters that steer the shards (``steering``) travel through the same source, because it stands beside every query that
 others start: once some are sent, the offset counts them and holds those of its own micro-batch, each shard gets one row

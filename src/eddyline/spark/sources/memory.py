@@ -27,10 +27,10 @@ from eddyline.spark.sources.parquet import row_cuts
 from eddyline.spark.sources.parts import Times
 from eddyline.spark.sources.places import Mark
 
-INLINE: Final = 256 << 10  # bytes of a table that travel with every task's description; larger ones wait in a file
-MAX_BYTES: Final = 2 << 30  # of an iterable that are taken in
-UNKNOWN: Final = 1e6  # rows of a source that says nothing about it
-STRIDE: Final = 1024  # rows from one known time to the next
+MAX_INLINE_BYTES: Final = 256 << 10  # of a table that is sent with every task; larger ones wait in a file
+MAX_BYTES: Final = 2 << 30  # of the rows of an iterable, which are all read into memory
+ASSUMED_ROWS: Final = 1e6  # of a source that does not give their number
+ROWS_BETWEEN_TIMES: Final = 1024  # from one row whose time is listed to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _drain(source: Source, name: str, in_file: bool) -> DrainedSource:
                 " files and give their path, or use the inline runtime."
             )
     data = to_stream(pa.Table.from_batches(batches, source.schema))
-    if len(data) <= INLINE or not in_file:
+    if len(data) <= MAX_INLINE_BYTES or not in_file:
         return DrainedSource(data, tuple(invalid))
     folder = tempfile.TemporaryDirectory(prefix="eddyline-")
     _folders.append(folder)
@@ -124,7 +124,7 @@ class TablePart:
 
     @cached_property
     def reached(self) -> Int64s | None:
-        """The largest time up to every ``STRIDE``-th row."""
+        """The largest time up to every ``ROWS_BETWEEN_TIMES``-th row."""
         return None if self.timestamp is None else times_of(self.table[self.timestamp])
 
     @property
@@ -140,9 +140,9 @@ class TablePart:
         if self.reached is None:
             return None
         stop = min(mark.at + rows, self.table.num_rows)
-        at = np.arange(mark.at // STRIDE, -(-int(stop) // STRIDE) + 1)
+        at = np.arange(mark.at // ROWS_BETWEEN_TIMES, -(-int(stop) // ROWS_BETWEEN_TIMES) + 1)
         at = np.minimum(at, len(self.reached) - 1)
-        return Times(self.reached[at], np.clip(at * STRIDE - mark.at, 0, self.table.num_rows - mark.at))
+        return Times(self.reached[at], np.clip(at * ROWS_BETWEEN_TIMES - mark.at, 0, self.table.num_rows - mark.at))
 
     def advance(self, mark: Mark, rows: float) -> tuple[Mark | None, float]:
         left = self.table.num_rows - mark.at
@@ -171,12 +171,12 @@ def between(invalid: Sequence[InvalidRow], start: int, stop: int | None) -> list
 
 
 def times_of(column: pa.ChunkedArray) -> Int64s | None:
-    """The largest time up to every ``STRIDE``-th row and to the last; None if there are rows and no times."""
+    """The largest time up to every ``ROWS_BETWEEN_TIMES``-th row and the last; None if there are rows without times."""
     if column.null_count == len(column):
         return None
     numbers = column.cast(pa.int64())
     grown: Int64s = np.maximum.accumulate(numbers.fill_null(pc.min(numbers)).to_numpy())
-    return np.append(grown[::STRIDE], grown[-1])
+    return np.append(grown[::ROWS_BETWEEN_TIMES], grown[-1])
 
 
 @dataclass
@@ -225,7 +225,7 @@ class ReplayPart:
         reached = times_of(self._rows(mark.at, self._stop)[self.timestamp])
         if reached is None:
             return None
-        return Times(reached, np.minimum(np.arange(len(reached)) * STRIDE, self._stop - mark.at))
+        return Times(reached, np.minimum(np.arange(len(reached)) * ROWS_BETWEEN_TIMES, self._stop - mark.at))
 
     def advance(self, mark: Mark, rows: float) -> tuple[Mark | None, float]:
         if math.isinf(rows):
@@ -236,7 +236,7 @@ class ReplayPart:
 
     def cuts(self, start: Mark, stop: Mark | None, rows: float) -> list[tuple[Mark, float]]:
         if stop is None and not (self._done and self._start <= start.at):
-            return [(start, min(rows, UNKNOWN))]
+            return [(start, min(rows, ASSUMED_ROWS))]
         return row_cuts(start.at, self._stop if stop is None else stop.at, rows)
 
     def slice(self, start: Mark, stop: Mark | None, base: int) -> CarriedSlice | ReplaySlice:

@@ -21,7 +21,7 @@ from eddyline.spark.sources.files import present
 from eddyline.spark.sources.parts import Times
 from eddyline.spark.sources.places import Mark
 
-STEP: Final = 1 << 15  # rows decoded at once: what is decoded beyond a slice's end is wasted
+ROWS_DECODED_AT_ONCE: Final = 1 << 15  # those beyond a slice's end are decoded in vain
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ParquetSlice:
             left = stop - self.start
             try:
                 # One thread: Spark has a task for each core.
-                for batch in file.iter_batches(STEP, groups, wanted.names, use_threads=False):
+                for batch in file.iter_batches(ROWS_DECODED_AT_ONCE, groups, wanted.names, use_threads=False):
                     if skip >= batch.num_rows:
                         skip -= batch.num_rows
                         continue

@@ -1,4 +1,4 @@
-"""Where a source stands: what goes into Spark's offsets.
+"""The place of a source, which goes into Spark's offsets.
 
 A source is a list of *parts* (files, mostly) in arrival order. A *mark* is a place in a part: a row number, or for text
 a number of bytes; a *place* is a part with a mark in it. Offsets say nothing else, so the same two offsets always have

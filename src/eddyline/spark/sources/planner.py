@@ -20,7 +20,7 @@ from eddyline.spark.sources.tasks import Load, Task, deal, number_of_tasks
 
 Offset = dict[str, Any]
 
-PIECES = 8  # a task's share is put together from about so many
+PIECES_PER_TASK = 8  # a task's share of a micro-batch is made of about so many
 
 
 class Planner:
@@ -90,7 +90,7 @@ class Planner:
         number = number_of_tasks(spans, self.cores, most_rows)
         if number > 1:
             rows = sum(p.rows for ps in spans.values() for p in ps)
-            size = max(1.0, rows / number / PIECES)
+            size = max(1.0, rows / number / PIECES_PER_TASK)
             spans = {n: self.sources[n].pieces(before[n], after[n], size) for n in moved}
         dealt = deal(spans, number) or [{}]
         last = {n: max((i for i, runs in enumerate(dealt) if n in runs), default=0) for n in moved}

@@ -1,4 +1,4 @@
-"""What the two data sources share: planning by offsets, and objects that travel in options."""
+"""The common parts of the two data sources: planning by offsets, and objects that are passed in options."""
 
 from __future__ import annotations
 

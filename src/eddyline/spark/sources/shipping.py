@@ -1,4 +1,4 @@
-"""In a worker: the slices of a task → packed rows."""
+"""Reads the slices of a task, in a worker, and packs their rows."""
 
 from __future__ import annotations
 

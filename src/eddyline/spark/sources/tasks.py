@@ -1,4 +1,4 @@
-"""The pieces of a micro-batch, dealt out to tasks.
+"""Assigns the pieces of a micro-batch to tasks.
 
 Each task sends one packed row for every shard and lane of each source that it reads, so a source is cut only where the
 tasks would otherwise be uneven: at most once for each task.
@@ -15,9 +15,9 @@ from eddyline.core.errors import DataError
 from eddyline.io.source import SourceBatch, shorten
 from eddyline.spark.sources.parts import Piece, Slice
 
-FEWEST_ROWS: Final = 20_000  # below this a task of its own costs more than it saves
-CARRIED_BYTES_PER_TASK: Final = 8 << 20  # that a task may bring along
-SNAP: Final = 0.15  # of a task: a source that ends so close to a task's end is not cut
+MIN_ROWS_PER_TASK: Final = 20_000  # a task with fewer costs more than it saves
+CARRIED_BYTES_PER_TASK: Final = 8 << 20  # of rows that are sent with a task's description, at most
+SNAP_SHARE: Final = 0.15  # of a task's rows: a source that ends so close to the task's end is not cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ Dealt = list[dict[str, list[Piece]]]
 def number_of_tasks(pieces: Mapping[str, Sequence[Piece]], cores: int, most_rows: float = math.inf) -> int:
     rows = sum(p.rows for ps in pieces.values() for p in ps)
     carried = sum(p.size for ps in pieces.values() for p in ps)
-    useful = min(cores, max(1, math.ceil(rows / FEWEST_ROWS)))
+    useful = min(cores, max(1, math.ceil(rows / MIN_ROWS_PER_TASK)))
     return max(useful, math.ceil(rows / most_rows), math.ceil(carried / CARRIED_BYTES_PER_TASK))
 
 
@@ -68,12 +68,12 @@ def deal(pieces: Mapping[str, Sequence[Piece]], tasks: int) -> Dealt:
         left = sum(p.rows for p in mine)
         for p in mine:
             full = filled + p.rows / 2 > share * (task + 1)
-            nearly_done = filled + left <= share * (task + 1 + SNAP)
+            nearly_done = filled + left <= share * (task + 1 + SNAP_SHARE)
             if full and not nearly_done and task < tasks - 1:
                 task += 1
             _add(out[task].setdefault(source, []), p)
             filled, left = filled + p.rows, left - p.rows
-        if task < tasks - 1 and filled >= share * (task + 1 - SNAP):
+        if task < tasks - 1 and filled >= share * (task + 1 - SNAP_SHARE):
             task += 1
     return [t for t in out if t]
 

@@ -15,14 +15,14 @@ from typing import Final
 from eddyline.io.csv import CsvParser, Header
 from eddyline.io.jsonl import JsonParser
 from eddyline.io.source import BATCH_ROWS, SourceBatch, pruned
-from eddyline.io.text import BLOCK, BYTE_ORDER_MARK, COMPRESSIONS, Block, blocks, open_text, reader, record_ends
+from eddyline.io.text import BLOCK_BYTES, BYTE_ORDER_MARK, COMPRESSIONS, Block, blocks, open_text, reader, record_ends
 from eddyline.spark.sources.files import present
 from eddyline.spark.sources.parts import Times
 from eddyline.spark.sources.places import Mark
 
-GLANCE: Final = 1 << 16  # bytes that are looked at to guess the length of a record
-SMALLEST: Final = 1 << 16  # bytes gone through at once
-SHRINKS: Final = 4  # how many times smaller a compressed file is, as a guess
+LENGTH_SAMPLE_BYTES: Final = 1 << 16  # from which the length of a record is estimated
+MIN_SCANNED_BYTES: Final = 1 << 16  # that are scanned for the ends of records at once
+COMPRESSION_RATIO: Final = 4  # assumed ratio of a file's size to that of its compressed form
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TextPart:
     @cached_property
     def bytes_per_row(self) -> float:
         with open_text(present(self.path)) as stream:
-            data = reader(stream, self.path.name)(GLANCE)
+            data = reader(stream, self.path.name)(LENGTH_SAMPLE_BYTES)
         return max(1.0, len(data) / max(1, data.count(b"\n")))
 
     @property
@@ -107,7 +107,7 @@ class TextPart:
         return 0.0
 
     def ahead(self, mark: Mark, rows: float) -> float:
-        left = (self.size - mark.at) * (SHRINKS if self.compressed else 1)
+        left = (self.size - mark.at) * (COMPRESSION_RATIO if self.compressed else 1)
         return max(1.0, left / self.bytes_per_row) if left > 0 else 0.0
 
     def times(self, mark: Mark, rows: float) -> Times | None:
@@ -117,7 +117,9 @@ class TextPart:
         if self.compressed or rows >= self.size - mark.at:  # no record is shorter than a byte
             return None, self.ahead(mark, rows)
         self._marks = [(m, n) for m, n in self._marks if m.at <= mark.at]
-        found, passed = self._scan(mark, rows, int(min(BLOCK, max(SMALLEST, rows * self.bytes_per_row / 4))))
+        found, passed = self._scan(
+            mark, rows, int(min(BLOCK_BYTES, max(MIN_SCANNED_BYTES, rows * self.bytes_per_row / 4)))
+        )
         return (None if found.at >= self.size else found), passed
 
     def cuts(self, start: Mark, stop: Mark | None, rows: float) -> list[tuple[Mark, float]]:
@@ -129,7 +131,7 @@ class TextPart:
         if not known or known[-1][0].at < end:
             # A batch that another process had planned: go through it again.
             self._marks.clear()
-            self._scan(start, length * 2, int(min(BLOCK, max(SMALLEST, rows * self.bytes_per_row))), end)
+            self._scan(start, length * 2, int(min(BLOCK_BYTES, max(MIN_SCANNED_BYTES, rows * self.bytes_per_row))), end)
             known = [(m, n) for m, n in self._marks if start.at < m.at <= end]
         starts = [start, *(m for m, _ in known if m.at < end)]
         return [(m, n) for m, (_, n) in zip(starts, known, strict=True)]

@@ -1,4 +1,4 @@
-"""Contract checks: what every policy, operator, synopsis, source and sink promises, as functions that can be called.
+"""Contract checks: the promises of every policy, operator, synopsis, source and sink, as functions to call.
 
 ``all_checks()`` yields a named check for each promise of each thing that is registered: strategies by
 ``streamon.strategies.strategy``, everything else by ``register``. The package's own tests run all of them; a policy, an

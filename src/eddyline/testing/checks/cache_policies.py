@@ -1,4 +1,4 @@
-"""Checks of policies that choose the caches of a join (``caches``): what ``adaptive.joins.a_caching`` keeps to.
+"""Checks of policies that choose the caches of a join (``caches``): the contract of ``adaptive.joins.a_caching``.
 
 A policy may be None (no caches at all); then there is nothing to drive.
 """

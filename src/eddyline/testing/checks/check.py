@@ -1,4 +1,4 @@
-"""What a contract check is: a name, what it checks, and a function that raises if the contract is broken."""
+"""A contract check: its name, its subject, and a function that raises an error if the contract is broken."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ def _size(example: OperatorExample) -> None:
         operator.process(deltas, frontier)
         rows, size = operator.size()
         require(rows >= 0 and size >= 0, f"its size is {rows} rows and {size} bytes")
-        # Rows of which no column is read (count(*)) take no bytes.
+        # Rows without columns that are read (count(*)) take no bytes.
         require(rows == 0 or size > 0 or not operator.schema.names, f"it keeps {rows} rows in 0 bytes")
         most = operator.most_rows(rows)
         require(most >= rows, f"it has {rows} rows, and had {most} at most")

@@ -36,7 +36,7 @@ class _Nothing:
 
 
 def tasks(seed: int) -> list[Task]:
-    """A chain of five operators with random costs and selectivities, all of which have something to do."""
+    """A chain of five operators with random costs and selectivities; all of them are ready."""
     rng, schema = random.Random(seed), Schema((Field("a", pa.int64()),))
     queues = [Queue(schema) for _ in range(6)]
     found = [

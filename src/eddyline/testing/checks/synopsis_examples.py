@@ -73,7 +73,7 @@ class InStub(_OfStub):
 
 
 class InSparseStub(_OfStub):
-    """Rows in a store of which any may go, by row number."""
+    """Rows by number in a store from which any row may be removed."""
 
     order = ORDERS[1]
 
@@ -277,7 +277,7 @@ class InKeyCounts:
 
 
 class InKeptRows:
-    """Rows by number, of which any may go."""
+    """Rows by number that may be removed in any order."""
 
     order = ORDERS[1]
 
