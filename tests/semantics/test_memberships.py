@@ -15,6 +15,7 @@ from eddyline.operators.bound_match import BoundMatch
 from eddyline.operators.match import MatchOperator
 from eddyline.operators.match_select import MatchSelect
 from eddyline.testing.case_data import TimeScale, draw_scale
+from eddyline.testing.case_memberships import membership
 from eddyline.testing.case_queries import TO_STREAM, Focus, QueryWriter
 from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_data
@@ -38,7 +39,7 @@ def draw(rng: random.Random, brittle: bool = False) -> Case:
         left = rng.choice(["", "", "[NOW]", "[NOW]", "[RANGE 4]", "[ROWS 3]", "[ROWS UNBOUNDED]"])
         outer = writer.stream(window=left)
         scope = outer.scope()
-        conditions = [writer.membership(rng.random() < 0.35, outer, 1) for _ in range(rng.randint(1, 3))]
+        conditions = [membership(writer, rng.random() < 0.35, outer, 1) for _ in range(rng.randint(1, 3))]
         conditions += [writer.expressions.predicate(scope, 1) for _ in range(rng.randint(0, 2))]
         if brittle:
             conditions.append(f"4 DIV ({outer.alias}.{rng.choice('ab')} - 4) >= 0")

@@ -20,10 +20,10 @@ from eddyline.adapting import constraint_report as report
 from eddyline.adapting.arrival_rates import ArrivalRates
 from eddyline.adapting.clustered_arrival import ClusteredArrival
 from eddyline.adapting.constraint_report import UNUSED, USED
+from eddyline.adapting.directed_edges import DirectedEdges
 from eddyline.adapting.followed_children import FollowedChildren
 from eddyline.adapting.ordered_arrival import OrderedArrival
 from eddyline.adapting.repeated_keys import RepeatedKeys
-from eddyline.adaptive.constraints.directions import DirectedGraph, Edge, direct
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction, choose, predict
@@ -35,9 +35,9 @@ from eddyline.operators.constrained_join import ConstrainedJoin
 from eddyline.streamon.decision import Decision
 from eddyline.streamon.log import DecisionLog
 
-MOST_VALUES = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
+VALUES_REMEMBERED = 1 << 20  # arrivals for which the values of a clustered attribute are remembered
 SAMPLED_ROWS = 512  # useless rows that lossy joins keep as a sample, about: fewer notice losses later, and cost less
-QUIET = 2.0  # times as long as elements take from one collection to the next: then time alone is a reason for one
+QUIET_INTERVALS = 2.0  # garbage is collected after so many times as long as it usually takes, though few elements came
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,10 @@ class ConstraintWatch:
         log: DecisionLog | None = None,
     ) -> None:
         self.operator, self.options, self.log, self.width = operator, options, log, width
-        self.join_edges = tuple(join_edges)  # input, port, input, port
-        self.edge_of = {i * width + j: n for n, e in enumerate(join_edges) for i, j in (e[:2], e[2:])}
         self.size = len(facts)
         self.facts = {i * width + j: f for i, mine in enumerate(facts) for j, f in enumerate(mine)}
-        self.other = {a * width + p: b * width + q for a, p, b, q in self.join_edges}
-        self.other |= {there: here for here, there in self.other.items()}
+        self.edges = DirectedEdges(join_edges, {q: f.label for q, f in self.facts.items()}, width)
+        self.other = self.edges.other
         self.removed: Counter[tuple[int, int]] = Counter()  # by input and why
         self.hits: Counter[int] = Counter()  # by why
         self.losses = MissedResults(options.adherence(RIDS).p)
@@ -80,9 +78,7 @@ class ConstraintWatch:
         ordered = options.may_use(OAP) or options.may_use(OAC)
         self.ordered = {q: OrderedArrival(options.forms(OAP)) for q in ports if ordered and self.facts[q].ordered}
         self.repeated = {q: RepeatedKeys() for q in ports}
-        self.graph: DirectedGraph | None = None
-        self.graph_facts: Int64s = np.zeros((3, self.size), np.int64)  # ``DirectedGraph.facts`` by input
-        self.parents_of: set[int] = set()  # ports that lead to a parent
+        self.edges.forget()
         self.used: dict[str, str] = {}
         self.rates = ArrivalRates(self.size)
         self.unwatched: set[int] = set()  # ports at which CA could save nothing
@@ -101,7 +97,7 @@ class ConstraintWatch:
 
     def _clusters(self, q: int) -> bool:
         """Whether CA is watched at a port."""
-        return q in self.clustered and q not in self.unwatched and self.is_parent(q)
+        return q in self.clustered and q not in self.unwatched and self.edges.is_parent(q)
 
     def arrived(self, join: ConstrainedJoin, stream: int, keys: Int64s, times: Int64s) -> None:
         if self.followed:
@@ -141,10 +137,9 @@ class ConstraintWatch:
                 self.clustered[q].forms.refuted(self.clustered[q].count, now)
             elif kind == k.BY_EXPIRY:
                 self._repeats(join, self.other[q])
-            elif kind == k.BY_MANY_ONE and self.graph is not None:
-                for edge, down in zip(self.join_edges, self.graph.down, strict=True):
-                    a, p, b, r = edge
-                    self._repeats(join, a * self.width + p if down == a else b * self.width + r)
+            elif kind == k.BY_MANY_ONE:
+                for child in self.edges.child_ports():
+                    self._repeats(join, child)
 
     def sampled(self, join: ConstrainedJoin, keys: Int64s) -> None:
         self.losses.seen(keys)
@@ -160,33 +155,32 @@ class ConstraintWatch:
         self._direct(join, now)
         self._leave_clusters(join)
         self._follow(join)
-        assert self.graph is not None
         ports = self.size * self.width
         wait, low = np.full(ports, k.NEVER_USED, np.int64), np.full(ports, k.LOWEST, np.int64)
         lag, units = wait.copy(), np.zeros((2, ports), np.int64)
         notice = np.stack([wait, low, wait, wait])
-        parents_of = self.parents_of
+        to_parents = self.edges.to_parents
         for q, rids in self.rids.items():
             if self.usable(join, rids, self.input_of(self.other[q])) and self.unique(join, self.other[q]):
                 wait[q], units[0, q] = int(rids.used.k_e), rids.in_ticks
                 notice[k.NOTICE_WAIT, q] = rids.used.growing
         for q, oa in self.ordered.items():
-            purpose, waits = OAP if self.other[q] in parents_of else OAC, self.other[q]
+            purpose, waits = OAP if self.other[q] in to_parents else OAC, self.other[q]
             if self.options.may_use(purpose) and self.usable(join, oa.forms, self.input_of(q)):
                 low[waits], lag[waits], units[1, waits] = oa.low(now), int(oa.forms.used.k_e), oa.forms.in_ticks
                 growing = oa.forms.used.growing
                 notice[[k.NOTICE_LOW, k.NOTICE_LAG], waits] = oa.low(now, growing), growing
                 notice[k.MARK_EVERY, waits] = oa.marks_every()
         facts = np.zeros((4, self.size), np.int64)
-        facts[:3] = self.graph_facts
+        facts[:3] = self.edges.facts
         for i in range(self.size):
-            upper = [self.other[q] for q in parents_of if self.input_of(q) == i]
+            upper = [self.other[q] for q in to_parents if self.input_of(q) == i]
             # Nothing says that no parent will come: no need to look for rows that none needs.
             facts[2, i] &= all(low[self.other[q]] > k.LOWEST or self._closes(join, q) for q in upper)
             facts[3, i] = bool(upper) and all(wait[q] < k.NEVER_USED or low[q] > k.LOWEST for q in upper)
             if facts[3, i] and self.followed:
                 facts[3, i] = self._drops(join, i, [q for q in upper if wait[q] < k.NEVER_USED], now)
-        closing = parents_of & {self.other[p] for p in self.clustered}
+        closing = to_parents & {self.other[p] for p in self.clustered}
         for q in closing:
             self._close(join, q, now)
         self._tell(wait, low, now)
@@ -204,7 +198,7 @@ class ConstraintWatch:
             rids.arrivals.observe(none, none, self._counted(join, q))
         for q, ca in self.clustered.items():
             # A row of another window ago has no partner that is still there.
-            ca.most = int(min(MOST_VALUES, max(ca.forms.arrivals.W, self.in_window(join, self.input_of(q)))))
+            ca.most = int(min(VALUES_REMEMBERED, max(ca.forms.arrivals.W, self.in_window(join, self.input_of(q)))))
         for forms, i in self.all_forms():
             forms.passed(now, self.rates.per_tick(join, i))
             forms.choose(int(join.slots.arrived[i]), self.in_window(join, i))
@@ -221,7 +215,7 @@ class ConstraintWatch:
         if not waits:
             return k.NEVER_USED
         rate = sum(self.rates.per_tick(join, i) for i in range(self.size))
-        return int(max(1.0, min(waits), QUIET * join.collect_every / rate if rate else 0.0))
+        return int(max(1.0, min(waits), QUIET_INTERVALS * join.collect_every / rate if rate else 0.0))
 
     def _thin(self, join: ConstrainedJoin) -> None:
         """Keep samples small where windows are large."""
@@ -238,12 +232,13 @@ class ConstraintWatch:
     def _leave_clusters(self, join: ConstrainedJoin) -> None:
         """CA is watched of parents, and not along one-one edges whose child waits for its only parent no longer than
         RIDS says."""
-        assert self.graph is not None
+        graph = self.edges.graph
+        assert graph is not None
         for q in self.clustered:
             back, waits = self.rids.get(self.other[q]), self.input_of(self.other[q])
-            alone = self.graph.edges[self._edge(q)].one_one and len(self.graph.parents(waits)) == 1
+            alone = self.edges.edge(q).one_one and len(graph.parents(waits)) == 1
             covered = alone and back is not None and self.usable(join, back, self.input_of(q))
-            idle = covered or not self.is_parent(q)
+            idle = covered or not self.edges.is_parent(q)
             if idle and q not in self.unwatched:
                 self.unwatched.add(q)
                 self.clustered[q] = ClusteredArrival(self.options.forms(CA))
@@ -260,7 +255,7 @@ class ConstraintWatch:
         self.reported = {}
         none = np.empty((0, self.width), np.int64)
         for q, followed in self.followed.items():
-            if not self.is_parent(q):
+            if not self.edges.is_parent(q):
                 continue
             (i, p), (j, r) = divmod(q, self.width), divmod(self.other[q], self.width)
             child, parent = (np.ascontiguousarray(came.get(x, none)[:, y]) for x, y in ((j, r), (i, p)))
@@ -310,16 +305,7 @@ class ConstraintWatch:
     # ── what can be used ──────────────────────────────────────────────────────────────────────────────────────────
 
     def input_of(self, q: int) -> int:
-        return q // self.width
-
-    def is_parent(self, q: int) -> bool:
-        """Whether the edge at a port leads from its input to a child."""
-        if self.graph is None:
-            return True
-        return self.graph.down[self._edge(q)] == self.input_of(self.other[q])
-
-    def _edge(self, q: int) -> int:
-        return self.edge_of[q]
+        return self.edges.input_of(q)
 
     def usable(self, join: ConstrainedJoin, forms: Forms, counting: int) -> bool:
         """k-Mon's threshold (6.1.6): a constraint is used if its k is at most half of what arrives in a window."""
@@ -344,43 +330,20 @@ class ConstraintWatch:
     def _direct(self, join: ConstrainedJoin, now: int) -> None:
         for q in self.facts:
             self.repeated[q].count(int(join.slots.duplicates[q]), int(join.slots.arrived[self.input_of(q)]))
-        edges = [
-            Edge(a, b, self.unique(join, a * self.width + p), self.unique(join, b * self.width + q))
-            for a, p, b, q in self.join_edges
-        ]
-        if self.graph is not None and tuple(edges) == self.graph.edges:
+        before = self.edges.graph
+        if not self.edges.direct(lambda q: self.unique(join, q)):
             return
-        graph = direct(self.size, edges)
-        before, self.graph = self.graph, graph
-        self.graph_facts = np.array(graph.facts(), np.int64).T
-        self.parents_of = {q for q in self.facts if self.is_parent(self.other[q])}
-        self.set_ports(join)
+        join.slots.direct(self.edges.on_ports(join.slots.ports))
+        graph = self.edges.graph
+        assert graph is not None
         if self.log is not None and (before is None or before.down != graph.down):
-            was = None if before is None else self.spelled(before)
-            decision = Decision("many-one joins", was, self.spelled(graph), "keys that repeat were counted")
+            was = None if before is None else self.edges.spelled(before)
+            decision = Decision("many-one joins", was, self.edges.spelled(graph), "keys that repeat were counted")
             self._record(decision, now)
-
-    def set_ports(self, join: ConstrainedJoin) -> None:
-        """Tell the join the directions of its edges."""
-        assert self.graph is not None
-        ports = join.slots.ports.copy()
-        ports[:, :, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = 0
-        for (a, p, b, q), e, down in zip(self.join_edges, self.graph.edges, self.graph.down, strict=True):
-            ports[a, p, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = down == b, e.b_unique, e.one_one
-            ports[b, q, [k.DOWN, k.MANY_ONE, k.TWO_WAY]] = down == a, e.a_unique, e.one_one
-        join.slots.direct(ports)
-
-    def spelled(self, graph: DirectedGraph) -> list[str]:
-        made = []
-        for (a, p, b, q), e, down in zip(self.join_edges, graph.edges, graph.down, strict=True):
-            left, right = self.facts[a * self.width + p].label, self.facts[b * self.width + q].label
-            arrow = "↔" if e.one_one else "→" if down == b else "←" if down == a else "—"
-            made.append(f"{left} {arrow} {right}")
-        return made
 
     def _tell(self, wait: Int64s, low: Int64s, now: int) -> None:
         """Enter it into the log when a constraint begins or ceases to be used."""
-        using = {f"RIDS on {self.edge_label(q)}": (wait[q] < k.NEVER_USED, f) for q, f in self.rids.items()}
+        using = {f"RIDS on {self.edges.label(q)}": (wait[q] < k.NEVER_USED, f) for q, f in self.rids.items()}
         using |= {f"OA on {self.facts[q].label}": (low[self.other[q]] > k.LOWEST, oa.forms)
                   for q, oa in self.ordered.items()}  # fmt: skip
         for name, (is_used, forms) in using.items():
@@ -394,9 +357,6 @@ class ConstraintWatch:
     def _record(self, decision: Decision, now: int) -> None:
         if self.log is not None:
             self.log.record(replace(decision, time=now), operator=self.operator)
-
-    def edge_label(self, q: int) -> str:
-        return f"{self.facts[q].label} → {self.facts[self.other[q]].label}"
 
     # ── explain, statistics and state ─────────────────────────────────────────────────────────────────────────────
 
@@ -441,4 +401,4 @@ class ConstraintWatch:
             if str(q) in state.get("followed", {}):
                 followed.load(state["followed"][str(q)])
         self.drops_no = {i: bool(d) for i, d in enumerate(state.get("drops_no", [True] * self.size))}
-        self.graph = None  # found again at the next collection, from the same counts
+        self.edges.forget()  # found again at the next collection, from the same counts

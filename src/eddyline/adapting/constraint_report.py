@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from eddyline.adapting.clustered_arrival import ClusteredArrival
+from eddyline.adapting.directed_edges import DirectedEdges
 from eddyline.adapting.followed_children import FollowedChildren
 from eddyline.adapting.ordered_arrival import OrderedArrival
-from eddyline.adaptive.constraints.directions import DirectedGraph
 from eddyline.adaptive.constraints.forms import ARRIVALS, CHOSEN, TICKS, Forms
 from eddyline.adaptive.constraints.missed import MissedResults
 from eddyline.adaptive.constraints.no_rows import Prediction
@@ -37,7 +37,7 @@ class Watched(Protocol):
     """As much of a control as is told. Monitors are by port."""
 
     size: int
-    graph: DirectedGraph | None
+    edges: DirectedEdges
     other: dict[int, int]
     rids: dict[int, Forms]
     clustered: dict[int, ClusteredArrival]
@@ -51,17 +51,14 @@ class Watched(Protocol):
 
     @property
     def facts(self) -> Mapping[int, Labelled]: ...
-    def spelled(self, graph: DirectedGraph) -> list[str]: ...
-    def edge_label(self, q: int) -> str: ...
     def in_window(self, join: ConstrainedJoin, i: int) -> float: ...
     def usable(self, join: ConstrainedJoin, forms: Forms, counting: int) -> bool: ...
     def unique(self, join: ConstrainedJoin, q: int) -> bool: ...
-    def is_parent(self, q: int) -> bool: ...
     def input_of(self, q: int) -> int: ...
 
 
 def describe(watch: Watched, join: ConstrainedJoin) -> list[str]:
-    lines = [f"join graph: {', '.join(watch.spelled(watch.graph)) if watch.graph else 'not known yet'}"]
+    lines = [f"join graph: {', '.join(_graph(watch)) or 'not known yet'}"]
     if join.deletes:
         lines.append("rows of current results stay until they leave their windows, because deletions can show")
     for s in synopses(watch, join):
@@ -91,6 +88,10 @@ def describe(watch: Watched, join: ConstrainedJoin) -> list[str]:
             f" {missed['high']:,.0f})"
         )
     return lines
+
+
+def _graph(watch: Watched) -> list[str]:
+    return [] if watch.edges.graph is None else watch.edges.spelled(watch.edges.graph)
 
 
 def _bounds(s: dict[str, Any]) -> str:
@@ -129,11 +130,12 @@ def expected_rows(watch: Watched, join: ConstrainedJoin, i: int) -> int | None:
     A row of a root waits for at most k_e arrivals of each child. A row of another input stays until its parents have
     come, which is measured on a sample.
     """
-    if watch.graph is None or join.deletes:
+    graph = watch.edges.graph
+    if graph is None or join.deletes:
         return None
     mine = [q for q in watch.facts if watch.input_of(q) == i]
     arrived = join.slots.arrived
-    if i in watch.graph.roots:
+    if i in graph.roots:
         waits = []
         for q in mine:
             child = watch.input_of(watch.other[q])
@@ -142,7 +144,7 @@ def expected_rows(watch: Watched, join: ConstrainedJoin, i: int) -> int | None:
                 return None
             waits.append(rids.length * float(arrived[i]) / max(1.0, float(arrived[child])))
         return int(max(waits)) if waits else None
-    upper = [watch.other[q] for q in mine if watch.is_parent(watch.other[q])]
+    upper = [watch.other[q] for q in mine if watch.edges.is_parent(watch.other[q])]
     seen = [watch.followed[q].seen() for q in upper if q in watch.followed]
     if not upper or len(seen) < len(upper) or any(s.samples == 0 for s in seen):
         return None
@@ -163,11 +165,13 @@ def constraints(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
     found: list[tuple[str, str, Forms, int, int]] = []  # … the input that is counted, the one whose rows may go
     for q, rids in watch.rids.items():
         if watch.unique(join, watch.other[q]):
-            found.append(("RIDS", watch.edge_label(q), rids, watch.input_of(watch.other[q]), watch.input_of(q)))
-    found += [("CA", watch.facts[q].label, ca.forms, watch.input_of(q), watch.input_of(watch.other[q]))
-              for q, ca in watch.clustered.items() if watch.is_parent(q) and q not in watch.unwatched]  # fmt: skip
+            found.append(("RIDS", watch.edges.label(q), rids, watch.input_of(watch.other[q]), watch.input_of(q)))
     found += [
-        ("OAP" if watch.is_parent(q) else "OAC", watch.facts[q].label, oa.forms, watch.input_of(q),
+        ("CA", watch.facts[q].label, ca.forms, watch.input_of(q), watch.input_of(watch.other[q]))
+        for q, ca in watch.clustered.items() if watch.edges.is_parent(q) and q not in watch.unwatched
+    ]  # fmt: skip
+    found += [
+        ("OAP" if watch.edges.is_parent(q) else "OAC", watch.facts[q].label, oa.forms, watch.input_of(q),
          watch.input_of(watch.other[q]))
         for q, oa in watch.ordered.items()
     ]  # fmt: skip
@@ -191,7 +195,7 @@ def statistics(watch: Watched, join: ConstrainedJoin) -> dict[str, Any]:
     spilled, disk = join.spilled()
     known = constraints(watch, join)
     return {
-        "graph": watch.spelled(watch.graph) if watch.graph else [],
+        "graph": _graph(watch),
         "synopses": synopses(watch, join),
         "constraints": [{n: c[n] for n in c if n not in ("text", "input")} for c in known],
         "predicted": {join.labels[i]: {"dropped": p.dropped, "kept": p.kept, "drops": watch.drops_no[i]}

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +24,13 @@ from eddyline.core.delta import Bools, Delta, Int64s
 from eddyline.core.schema import Schema
 from eddyline.expr.nodes import Expr
 from eddyline.kernels.join_layout import AT_ARRIVALS, NO_DELETIONS
-from eddyline.kernels.routed_step import extend, part, search_times
+from eddyline.kernels.routed_step import extend, search_times
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.join_plan import Condition, JoinGraph, Member
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
+from eddyline.operators.partial_results import Batch
+from eddyline.operators.routed_control import RouteControl
 from eddyline.operators.search_plan import SearchPlan, Visit
 from eddyline.synopses.attributes import attributes_of
 from eddyline.synopses.index_group import Search
@@ -39,85 +40,8 @@ from eddyline.synopses.store import Stub
 
 NONE = np.empty(0, np.int64)
 EVENTS = ("time", "leave", "valid")  # of a side, as they are saved
-PAIRS = 1 << 16  # results that are turned into rows at once
+RESULTS_AT_ONCE = 1 << 16  # of which rows are made: more is quicker, and takes memory
 ROOM_FACTOR = 1.25  # room for what a search finds, times what the last one by the same attributes found
-MOST_ROWS = 1 << 14  # of a batch that was put together from several: more save calls, and leave the processor's caches
-
-
-class RouteControl(Protocol):
-    """Who decides about routes and indexes. The operator knows no policy."""
-
-    def begin(self, join: RoutedJoin) -> None:
-        """The state modules have all their attributes; before the first rows, and after the state was loaded."""
-
-    def next(self, bound: Sequence[int]) -> int:
-        """The input that a batch with these inputs bound goes to."""
-
-    def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
-        """Another input for a few rows of a batch, and for how many, to learn; None: they stay together."""
-
-    def searched(self, bound: Sequence[int], target: int, pattern: int, requests: int, counts: Int64s) -> None:
-        """A batch took a step; ``counts`` are its hashes, visited buckets, comparisons and matches."""
-
-    def inserted(self, target: int, rows: int) -> None:
-        """Rows arrived in a state, which no other join had brought there."""
-
-    def round_ended(self) -> None:
-        """All batches of a chunk have found their way."""
-
-    def tune(self, join: RoutedJoin, now: int) -> None:
-        """Between two batches: indexes may be changed here."""
-
-    def pin(self, pinned: bool) -> None:
-        """Keep the routes and the indexes as they are, or change them again."""
-
-    def describe(self, join: RoutedJoin) -> list[str]:
-        """Lines for explain."""
-
-    def statistics(self, join: RoutedJoin) -> dict[str, Any]:
-        """What is known and was done, as plain data."""
-
-    def state(self) -> dict[str, Any]:
-        """What was learned, as plain numbers."""
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on with what was learned."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """Partial results with the same inputs ``bound``, in that order. A column of ``lines`` is one of them: a row number
-    for each input, undefined where it is not bound, then the time at which its newest row entered (``weight`` 1) or its
-    first one leaves (−1), and the input of that row."""
-
-    weight: int
-    lines: Int64s
-    bound: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return int(self.lines.shape[1])
-
-    @property
-    def time(self) -> Int64s:
-        found: Int64s = self.lines[-2]
-        return found
-
-    @property
-    def source(self) -> Int64s:
-        found: Int64s = self.lines[-1]
-        return found
-
-    def split(self, few: int) -> tuple[Batch, Batch]:
-        """``few`` of its rows, from all parts of it, and the others."""
-        height, rows = self.lines.shape
-        some, others = np.empty((height, few), np.int64), np.empty((height, rows - few), np.int64)
-        part(self.lines, some, others)
-        return Batch(self.weight, some, self.bound), Batch(self.weight, others, self.bound)
-
-    def takes_in(self, other: Batch) -> bool:
-        """Whether the other one may go on with it: what is searched next depends on the inputs that are bound alone."""
-        alike = self.weight == other.weight and frozenset(self.bound) == frozenset(other.bound)
-        return alike and len(self) + len(other) <= MOST_ROWS
 
 
 class RoutedJoin(Operator):
@@ -138,7 +62,7 @@ class RoutedJoin(Operator):
         context: Context,
         conditions: Sequence[Condition],
         initial: Callable[[int], IndexSpec],
-        control: RouteControl,
+        control: RouteControl[RoutedJoin],
         *,
         partition_rows: int = 2_500,
         batch_rows: int = 1_024,
@@ -362,7 +286,7 @@ class RoutedJoin(Operator):
         rows = np.hstack([b.lines[:-2] for b in full])
         order = np.argsort(time, kind="stable")
         time, weight, rows = time[order], weight[order], rows[:, order]
-        step = len(time) if self.results.can_fail else PAIRS
+        step = len(time) if self.results.can_fail else RESULTS_AT_ONCE
         cuts = [slice(at, at + step) for at in range(0, len(time), step)]
         parts = [self.results.rows(time[c], weight[c], rows[:, c]) for c in cuts]
         return [p for p in parts if len(p)]

@@ -1,4 +1,4 @@
-"""Windows that close, and windows whose elements have a time of their own: their operators, columns and ``Wstream``."""
+"""Windows that close: columns with their edges, groups of each window by itself, and ``Wstream``."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import pyarrow as pa
 
 from eddyline.core.schema import Schema
 from eddyline.core.time import TimeKind
-from eddyline.core.window import Session, Stepping, Until, counts_elements, spelled
+from eddyline.core.window import Session, Stepping, counts_elements
 from eddyline.expr.describe import describe_aggregate
 from eddyline.expr.nodes import Column
 from eddyline.operators.base import Operator
 from eddyline.operators.pane_columns import PaneColumns
+from eddyline.plan.aggregate_nodes import Aggregates
 from eddyline.plan.closing_windows import own_sessions, own_steps, own_windows
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.graph import MakeJudge, MakeSelect, Output
 from eddyline.plan.logical import Aggregate, StreamScan, ToStream, Window
-from eddyline.plan.matches import Matches
 from eddyline.plan.numbering import Numbering
 from eddyline.plan.panes import panes_below
 from eddyline.plan.window_columns import below_items, fresh_window, has_edge, in_one_window, renewed, without_columns
 
 
-class ClosingWindows(Matches):
+class ClosingWindows(Aggregates):
     """The part of the builder that builds windows whose edges are shown or that close."""
 
     numbers: Numbering
@@ -32,15 +32,7 @@ class ClosingWindows(Matches):
     def __init__(self, select: MakeSelect, judge: MakeJudge, kind: TimeKind) -> None:
         super().__init__(select, judge, kind)
         self.shown: set[int] = set()  # relations that Wstream emits as a whole, by number
-        self.sessions: dict[
-            int, int
-        ] = {}  # windows with sessions by their number: the nodes that report when one closes
-
-    def groups(self, p: Aggregate, need: Deletions) -> Output:
-        raise AssertionError("a subclass of the builder defines this")
-
-    def panes(self, p: Aggregate, pane_columns: PaneColumns, need: Deletions) -> Output:
-        raise AssertionError("a subclass of the builder defines this")
+        self.sessions: dict[int, int] = {}  # by number of a window with sessions: the node that reports when one closes
 
     def wstream(self, p: ToStream) -> Output:
         """Where every row of the relation enters at each end of its window, those that enter are what is shown."""
@@ -100,22 +92,6 @@ class ClosingWindows(Matches):
         )
         node = self.add(operator, (child.node,), note=", ".join(edges))
         return Output(node, schema, append_only=inserts)
-
-    def own_time(self, p: Window, spec: Session | Until, child: Output, need: Deletions) -> Output:
-        """Windows whose elements come or go at a time of their own."""
-        deletes, label = need != Deletions.NONE, spelled(spec, self.kind)
-        if isinstance(spec, Session):
-            from eddyline.operators.session_window import SessionWindow
-
-            edges = {c.name: c.edge for c in p.columns}
-            operator: Operator = SessionWindow(self.name("session-window"), p.schema, spec, edges, deletes, label)
-        else:
-            from eddyline.operators.until_window import UntilWindow
-
-            operator = UntilWindow(self.name("until-window"), p.schema, spec, deletes, label)
-        node = self.add(operator, (child.node,), note=label)
-        fifo = isinstance(spec, Session)
-        return Output(node, p.schema, ids=True, fifo=fifo, append_only=not deletes, leaving=deletes and fifo)
 
     def aggregate(self, p: Aggregate, need: Deletions) -> Output:
         fresh = self.fresh_aggregate(p, need)

@@ -17,7 +17,7 @@ from eddyline.operators.deferred_errors import Computation, Compute, DeferredErr
 from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import ConstantRelation
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan, Window
+from eddyline.plan.logical import Plan, Project, RelationScan, Select, StreamScan
 from eddyline.plan.traverse import each
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.store import Stub
@@ -42,7 +42,7 @@ class ChosenOperator(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """One operator in the graph; ``scan`` nodes have no operator: the runtime brings their elements.
+    """One operator in the graph; ``scan`` nodes have no operator: the engine brings their elements.
 
     ``subplan`` is what the operator answers, together with those below it, and ``how`` what a reader may rely on:
     operators of two queries that agree in both can stand in for each other. ``stubs`` are its views of window stores.
@@ -102,12 +102,6 @@ class Graph:
         raise AssertionError("a subclass of the builder defines this")
 
     def stream(self, p: Plan, ordered: bool = False) -> Output:
-        raise AssertionError("a subclass of the builder defines this")
-
-    def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
-        raise AssertionError("a subclass of the builder defines this")
-
-    def private_stub(self, schema: Schema, kind: type[Stub] = Stub) -> Callable[[], Stub]:
         raise AssertionError("a subclass of the builder defines this")
 
     def add(self, operator: Operator | None, inputs: tuple[int, ...], scan: Any = None, note: str = "") -> int:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from eddyline.core.catalog import Catalog
-from eddyline.core.schema import Schema
 from eddyline.core.window import Range, Rows, Stepping, Unbounded, leaves_in_order, spelled
 from eddyline.expr.nodes import Expr
 from eddyline.operators.base import Operator
@@ -25,7 +23,6 @@ from eddyline.plan.rewrite import movable
 from eddyline.plan.time_columns import never_earlier
 from eddyline.plan.window_columns import in_one_window
 from eddyline.streamon.decision import PLANNER, Decision
-from eddyline.synopses.registry import Registry
 from eddyline.synopses.store import Stub
 
 Adapt = Callable[[Any, Sequence[str]], None]  # gets an MJoin and the names of its inputs
@@ -48,12 +45,6 @@ MakeOffer = Callable[[str, JoinParts], Any]  # the name of an MJoin and its part
 
 class Joins(ClosingWindows):
     """The part of the builder that builds MJoins."""
-
-    registry: Registry
-    catalog: Catalog
-
-    def stub_for(self, stream: Plan) -> Callable[[], Stub]:
-        raise AssertionError("a subclass of the builder defines this")
 
     def mjoin(self, p: Join, need: Deletions, adapt: Adapt | None = None, offer: MakeOffer | None = None) -> Output:
         """An MJoin over the inputs of a join. ``adapt`` sets its plan, or attaches the object that changes its plan;
@@ -129,14 +120,6 @@ class Joins(ClosingWindows):
             return spec, self.private_stub(child.schema), child.node, True
         label = f"{alias_of(p)} (as it changes)"
         return JoinInput(child.schema, None, by_id=child.ids, label=label), None, child.node, False
-
-    def private_stub(self, schema: Schema, kind: type[Stub] = Stub) -> Callable[[], Stub]:
-        def make() -> Stub:
-            stub = self.registry.stub(None, schema, "", kind)
-            self.stubs.append(stub)
-            return stub
-
-        return make
 
     def explain_orders(self, operator: Any, p: Join) -> None:
         names = distinct([alias_of(i) for i in p.inputs])

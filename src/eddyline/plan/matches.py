@@ -19,18 +19,19 @@ from eddyline.operators.project import ProjectOperator
 from eddyline.operators.streams import UnionAll
 from eddyline.plan.conjuncts import split_conjuncts
 from eddyline.plan.deletions import Deletions
-from eddyline.plan.graph import Graph, Output, alias_of, conjunction
+from eddyline.plan.graph import Output, alias_of, conjunction
 from eddyline.plan.logical import MarkJoin, OuterJoin, Plan, Project, Select
 from eddyline.plan.matching import Matching
 from eddyline.plan.memberships import Flat, Sought, flatten, membership_text
 from eddyline.plan.partitioning.momentary import comes_with_elements
+from eddyline.plan.window_nodes import Windows
 from eddyline.synopses.store import Stub
 
 if TYPE_CHECKING:
     from eddyline.plan.choice import Chosen
 
 
-class Matches(Graph):
+class Matches(Windows):
     """The part of the builder for operators that test whether rows have partners."""
 
     def choice_of(self, p: Plan) -> Chosen:

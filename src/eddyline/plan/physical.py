@@ -7,7 +7,10 @@ Two questions are decided here, and both are visible in ``explain``:
 kept, and then no deletion is needed at all.
 
 *Where windows live.* A time-based window below a join is kept by the join (a ring, no − elements in between); otherwise
-a seq-window operator produces the changes. Windows over the same elements of a stream share one store.
+a seq-window operator produces the changes (``plan.window_nodes``).
+
+``Builder`` has its parts in files of their own, each a class that stands on the one before: ``graph`` (the operators so
+far), ``window_nodes``, ``matches``, ``aggregate_nodes``, ``closing_nodes`` and ``joins``.
 
 Operators with kernels are imported where they are built: a query that only filters never waits for the compiler.
 """
@@ -16,31 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from eddyline.core.catalog import Catalog
-from eddyline.core.schema import Schema
 from eddyline.core.time import Clock, SystemClock
 from eddyline.core.window import (
-    PartitionRows,
-    Range,
-    Rows,
-    Session,
     Stepping,
-    Unbounded,
-    Until,
     counts_elements,
-    spelled,
 )
-from eddyline.expr.describe import describe_aggregate
-from eddyline.expr.nodes import Column, Expr, substitute
 from eddyline.operators.adaptive_select import in_order
-from eddyline.operators.append_only import AppendOnlyWindow
 from eddyline.operators.base import Context, Operator
 from eddyline.operators.number import NumberOperator
-from eddyline.operators.pane_columns import PaneColumns
 from eddyline.operators.select import SelectOperator
 from eddyline.operators.streams import Changes, ConstantRelation, OrderTies, UnionAll
 from eddyline.plan.candidates import Planning, Refused, subject_of
@@ -72,11 +62,8 @@ from eddyline.plan.logical import (
 )
 from eddyline.plan.matching import Matching
 from eddyline.plan.numbering import Numbering
-from eddyline.plan.panes import panes_below, same_panes
 from eddyline.plan.traverse import each
 from eddyline.synopses.registry import Registry
-from eddyline.synopses.sparse_store import SparseStub
-from eddyline.synopses.store import Elements, Stub
 
 
 def build(planned: PlannedQuery, catalog: Catalog, registry: Registry, load: Callable[[str], pa.Table],
@@ -138,7 +125,6 @@ class Builder(Joins):
         self.building: list[int] = []  # the numbers of the nodes that candidates are building, the innermost last
         self.matches: dict[int, list[Chosen]] = {}  # how rows with partners are found, by node
         self.scans: dict[Hashable, int] = {}
-        self.paned: dict[Hashable, Output] = {}
         self.made: dict[int, Output] = {}  # sub-plans that several others read
         self.ordered = False  # whether first or last is asked for
 
@@ -331,94 +317,7 @@ class Builder(Joins):
         called = p.relation if p.alias == p.relation else f"{p.relation} AS {p.alias}"
         return Output(self.add(operator, (), note=called), p.schema, ids=True, append_only=True)
 
-    def windowed(self, p: Window, child: Output, need: Deletions, shared: bool = True) -> Output:
-        """A window over a stream that is built already; with ``shared`` it is the stream of the plan."""
-        if isinstance(p.spec, Unbounded) or (isinstance(p.spec, Range) and need == Deletions.NONE):
-            operator: Operator = AppendOnlyWindow(self.name("seq-window"), p.schema)
-            node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-            return Output(node, p.schema, ids=True, fifo=True, append_only=True)
-        if isinstance(p.spec, Session | Until):
-            return self.own_time(p, p.spec, child, need)
-        from eddyline.operators.seq_window import PartitionWindow, RowsWindow, TimeWindow
-
-        if isinstance(p.spec, PartitionRows):
-            sparse = self.stub_for(p.input, SparseStub) if shared else self.private_stub(p.schema, SparseStub)
-            operator = PartitionWindow(self.name("seq-window"), p.schema, p.spec, sparse)
-            node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-            return Output(node, p.schema, ids=True, leaving=True)
-        stub = self.stub_for(p.input) if shared else self.private_stub(p.schema)
-        if isinstance(p.spec, Rows):
-            operator = RowsWindow(self.name("seq-window"), p.schema, p.spec, stub, need)
-        else:
-            operator = TimeWindow(self.name("seq-window"), p.schema, p.spec, stub, need, spelled(p.spec, self.kind))
-        node = self.add(operator, (child.node,), note=spelled(p.spec, self.kind))
-        # Rows that leave a time window while nothing enters may never be shown.
-        leaving = need == Deletions.ALL or (isinstance(p.spec, Rows) and need != Deletions.NONE)
-        return Output(node, p.schema, ids=True, fifo=True, append_only=need == Deletions.NONE, leaving=leaving)
-
-    def stub_for(self, stream: Plan, kind: type[Stub] = Stub) -> Callable[[], Stub]:
-        what, prefix, fields = self.signature(stream)
-        if what is not None and kind is not Stub:
-            what = replace(what, sparse=True)
-
-        def make() -> Stub:
-            stub = self.registry.stub(what, fields, prefix, kind)
-            self.stubs.append(stub)
-            return stub
-
-        return make
-
-    def signature(self, stream: Plan) -> tuple[Elements | None, str, Schema]:
-        """What a store over this stream plan would hold, independent of aliases: filters over a scan can be shared."""
-        conjuncts: list[Expr] = []
-        p = stream
-        while isinstance(p, Select):
-            conjuncts = [*p.conjuncts, *conjuncts]
-            p = p.input
-        if isinstance(p, StreamScan) and p.stream.lower() in self.catalog.streams:
-            by: dict[str, Expr] = {f.name: Column(c, f.type) for f, c in zip(p.schema, p.columns, strict=True)}
-            written = tuple(substitute(c, by) for c in conjuncts)
-            name = p.stream.lower()
-            return Elements(name, self.epochs.get(name, 0), written), f"{p.alias}.", p.schema
-        return None, "", stream.schema
-
-    # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
-
-    def groups(self, p: Aggregate, need: Deletions) -> Output:
-        from eddyline.operators.aggregate import AggregateOperator
-
-        pane_columns = panes_below(p)
-        child = self.relation(p.input, Deletions.ALL) if pane_columns is None else self.panes(p, pane_columns)
-        operator = AggregateOperator(
-            self.name("aggregate"), p.keys, p.aggregates, child.schema, p.grouped, self.context, fifo=child.fifo,
-            inserts_only=need == Deletions.NONE, append_only=child.append_only, pane_columns=pane_columns,
-        )  # fmt: skip
-        node = self.add(operator, (child.node,), note=", ".join(describe_aggregate(a) for _, a in p.aggregates))
-        # Old and new row of a group differ, but only where all columns are kept can one tell.
-        append_only = need == Deletions.NONE
-        return Output(node, p.schema, append_only=append_only, identity=frozenset(p.schema.names))
-
-    def panes(self, p: Aggregate, pane_columns: PaneColumns, need: Deletions = Deletions.ALL) -> Output:
-        """A sliding window over panes. Panes of the same elements that hold the same are made once."""
-        from eddyline.operators.panes import Panes
-
-        window = p.input
-        assert isinstance(window, Window)
-        alike = self.same_panes(p)
-        if alike is None or alike not in self.paned:
-            others = [n for n in each(self.plan) if alike is not None and self.same_panes(n) == alike]
-            windows: list[Any] = [n.input.spec for n in (p, *others)]  # type: ignore[union-attr]
-            operator = Panes(self.name("panes"), pane_columns, windows)
-            node = self.add(operator, (self.stream(window.input).node,), note=pane_columns.describe())
-            alike = node if alike is None else alike
-            self.paned[alike] = Output(node, operator.schema, append_only=True)
-        source = StreamScan("", "", pane_columns.schema, pane_columns.schema.names)
-        return self.windowed(Window(source, window.spec), self.paned[alike], need, shared=False)
-
-    def same_panes(self, p: Plan) -> Hashable | None:
-        if not (isinstance(p, Aggregate) and isinstance(p.input, Window)):
-            return None
-        return same_panes(p, self.signature(p.input.input)[0])
+    # ── sets ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def distinct(self, p: Distinct) -> Output:
         from eddyline.operators.sets import SetOperator

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eddyline.core.time import TimeKind
+from eddyline.testing.case_aggregates import aggregate_block, grouped
 from eddyline.testing.case_as_of import as_of_block
 from eddyline.testing.case_blocks import Block, Scale, Source
 from eddyline.testing.case_expressions import Attribute, Expressions, Type
+from eddyline.testing.case_memberships import membership_block
 from eddyline.testing.case_over import over_block
 from eddyline.testing.case_ranks import ranked_block
 from eddyline.testing.case_windows import CLOSING_WINDOWS, WINDOWS, window_text
@@ -119,12 +121,12 @@ class QueryWriter:
             case "outer-join":
                 return self.outer_join_block(depth)
             case "semijoin" | "antijoin":
-                return self.membership_block(operator == "antijoin", depth)
+                return membership_block(self, operator == "antijoin", depth)
             case "aggregate":
-                return self.aggregate_block(depth)
+                return aggregate_block(self, depth)
             case "approximate":
                 self.approximate = True
-                return self.aggregate_block(depth)
+                return aggregate_block(self, depth)
             case "top-n":
                 return ranked_block(self, depth)
             case "as-of-join":
@@ -323,7 +325,7 @@ class QueryWriter:
         self.rng.shuffle(conditions)
         tail = f"FROM {''.join(joins)}{self.where(conditions)}{suffix}"
         if not suffix and self.rng.random() < 0.15:
-            return self.grouped(scope, tail, ordered=False)
+            return grouped(self, scope, tail, ordered=False)
         return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
 
     def outer_join_block(self, depth: int) -> Block:
@@ -336,86 +338,6 @@ class QueryWriter:
         conditions = [self.expressions.predicate(scope, 1)] if self.rng.random() < 0.3 else []
         tail = f"FROM {left.text} {kind} JOIN {right.text} ON {' AND '.join(on)}{self.where(conditions)}"
         return Block(self.items(scope, plain=self.rng.random() < 0.8, most=4), tail, self.rng.random() < 0.2)
-
-    def membership_block(self, negated: bool, depth: int) -> Block:
-        outers = [self.source(depth, nested=0.15)]
-        self.windowless(outers)
-        (outer,) = outers
-        scope = outer.scope()
-        conditions = [self.membership(negated, outer, depth)]
-        if self.rng.random() < 0.25:
-            conditions.append(self.membership(not negated, outer, depth))
-        if self.rng.random() < 0.3:
-            conditions.insert(self.rng.randint(0, 1), self.expressions.predicate(scope, 1))
-        items = self.items(scope, plain=self.rng.random() < 0.8)
-        return Block(items, f"FROM {outer.text}{self.where(conditions)}", self.rng.random() < 0.15)
-
-    def membership(self, negated: bool, outer: Source, depth: int) -> str:
-        """A condition with IN or EXISTS, correlated or not, sometimes under OR."""
-        inner = self.relation() if self.rng.random() < 0.25 else self.source(depth, nested=0.15)
-        scope, inner_scope = outer.scope(), inner.scope()
-        inside = [self.expressions.predicate(inner_scope, 1)] if self.rng.random() < 0.5 else []
-        word = "NOT " if negated else ""
-        shape = self.rng.random()
-        if shape < 0.35:  # EXISTS, mostly correlated
-            inside += self.equality(outer, inner) if self.rng.random() < 0.85 else []
-            inside += self.residual([*scope, *inner_scope]) if self.rng.random() < 0.3 else []
-            condition = f"{word}EXISTS (SELECT * FROM {inner.text}{self.where(inside)})"
-        else:
-            pairs = self.equality(outer, inner) or ["1 = 1"]
-            pairs = pairs[:1] if shape < 0.85 else pairs
-            if self.rng.random() < 0.2:
-                inside += self.equality(outer, inner)
-            left = ", ".join(p.split(" = ")[0] for p in pairs)
-            right = ", ".join(p.split(" = ")[1] for p in pairs)
-            left = f"({left})" if len(pairs) > 1 else left
-            condition = f"{left} {word}IN (SELECT {right} FROM {inner.text}{self.where(inside)})"
-        if self.rng.random() < 0.12:
-            condition = f"({condition} OR {self.expressions.predicate(scope, 0)})"
-        return condition
-
-    def aggregate_block(self, depth: int) -> Block:
-        source = self.source(depth, nested=0.4)
-        scope = source.scope()
-        conditions = [self.expressions.predicate(scope, 1)] if self.rng.random() < 0.35 else []
-        return self.grouped(scope, f"FROM {source.text}{self.where(conditions)}", source.ordered)
-
-    def grouped(self, scope: Sequence[Attribute], tail: str, ordered: bool) -> Block:
-        keys = self.items(scope, plain=self.rng.random() < 0.8, most=2) if self.rng.random() < 0.65 else ()
-        keys = tuple(k for k in keys if "p" in k[0])  # a constant is no key
-        edges = [c for c in scope if c.text.endswith((".window_start", ".window_end"))]
-        if edges and self.rng.random() < 0.6:
-            chosen = self.rng.choice(edges)
-            keys = tuple(dict.fromkeys((*keys, (chosen.text, chosen.type))))
-        calls = [self.aggregate(scope, ordered) for _ in range(self.rng.randint(1, 3))]
-        if keys:
-            tail += f" GROUP BY {', '.join(text for text, _ in keys)}"
-        if self.rng.random() < 0.3:
-            tail += f" HAVING {self.rng.choice(['count(*) > 1', 'count(*) <= 2', 'count(*) <> 3'])}"
-        return Block((*keys, *calls), tail)
-
-    def aggregate(self, scope: Sequence[Attribute], ordered: bool) -> tuple[str, Type]:
-        if self.approximate and self.rng.random() < 0.7:
-            error = self.rng.choice([0.25, 0.25, 0.1, 0.01])
-            if self.rng.random() < 0.5:
-                return f"approx_count_distinct({self.rng.choice(list(scope)).text}, {error})", "int"
-            share = self.rng.choice([0, 0.1, 0.5, 0.9, 1])
-            value = self.expressions.value(scope, self.rng.choice(["int", "double"]), 1)
-            return f"approx_percentile({value}, {share}, {error})", "double"
-        functions = ["count", "count", "sum", "sum", "avg", "min", "max", "stddev", "stddev_pop", "variance", "var_pop"]
-        function = self.rng.choice([*functions, *(["first", "last"] if ordered else [])])
-        column = self.rng.choice(list(scope))
-        if function == "count":
-            if self.rng.random() < 0.5:
-                return "count(*)", "int"
-            return f"count({self.rng.choice(['', 'DISTINCT '])}{column.text})", "int"
-        if function in ("min", "max", "first", "last"):
-            return f"{function}({column.text})", column.type
-        type_: Type = self.rng.choice(["int", "double"])
-        argument = self.expressions.value(scope, type_, 1)
-        distinct = "DISTINCT " if function in ("sum", "avg") and self.rng.random() < 0.2 else ""
-        only = f" FILTER (WHERE {self.expressions.predicate(scope, 1)})" if self.rng.random() < 0.15 else ""
-        return f"{function}({distinct}{argument}){only}", type_ if function == "sum" else "double"
 
     # -- set operations ----------------------------------------------------------------------------------------
 

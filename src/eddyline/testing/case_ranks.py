@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from eddyline.testing.case_blocks import Block, Writer
 from eddyline.testing.case_expressions import Attribute, Type
+from eddyline.testing.case_memberships import membership
 
 
 def ranked_block(writer: Writer, depth: int) -> Block:
@@ -61,7 +62,7 @@ def _ranked_source(writer: Writer, depth: int) -> tuple[list[Attribute], str]:
         tables = f"{sources[0].text} {kind} JOIN {sources[1].text} ON {' AND '.join(conditions)}"
         conditions = []
     elif len(sources) == 1 and rng.random() < 0.15:
-        conditions.append(writer.membership(rng.random() < 0.3, sources[0], depth))
+        conditions.append(membership(writer, rng.random() < 0.3, sources[0], depth))
     if rng.random() < 0.35:
         conditions.append(writer.expressions.predicate(scope, 1))
     return scope, f"FROM {tables}{writer.where(conditions)}"
