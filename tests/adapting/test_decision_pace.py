@@ -6,7 +6,7 @@ import pytest
 
 import eddyline as ed
 from eddyline.adapting import decision_pace
-from eddyline.adapting.decision_pace import TYPICAL, WORTH, DecisionPace
+from eddyline.adapting.decision_pace import SEARCH_PER_DECISION, TYPICAL_NANOSECONDS, DecisionPace
 from eddyline.adapting.route_control import RoutesAndIndexes
 from eddyline.datasets.multi_route import complete_join, multi_route
 
@@ -32,11 +32,13 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_decision_waits_for_so_many_times_its_own_price() -> None:
     pace = DecisionPace("test", Steps(1_000))
-    assert not pace.pays(0, 3, WORTH * TYPICAL - 1) and pace.pays(0, 3, WORTH * TYPICAL)
+    enough = SEARCH_PER_DECISION * TYPICAL_NANOSECONDS
+    assert not pace.pays(0, 3, enough - 1) and pace.pays(0, 3, enough)
     pace.timed(0, 3, 5e6, lambda: None)
-    assert not pace.pays(0, 3, 5e6 + WORTH * 1_000 - 1) and pace.pays(0, 3, 5e6 + WORTH * 1_000)
-    assert pace.pays(1, 3, WORTH * 1_000)  # another state has not been decided about, the price is known
-    assert not pace.pays(1, 4, WORTH * 1_000)  # with other attributes it is another price
+    enough = 5e6 + SEARCH_PER_DECISION * 1_000
+    assert not pace.pays(0, 3, enough - 1) and pace.pays(0, 3, enough)
+    assert pace.pays(1, 3, SEARCH_PER_DECISION * 1_000)  # another state has not been decided about, the price is known
+    assert not pace.pays(1, 4, SEARCH_PER_DECISION * 1_000)  # with other attributes it is another price
 
 
 @pytest.mark.parametrize(
@@ -51,9 +53,10 @@ def test_the_price_is_what_the_last_decisions_took(taken: list[float], prices: l
     clock = Steps(0)
     pace = DecisionPace("test", clock)
     for multiple, price in zip(taken, prices, strict=True):
-        clock.step = int(multiple * TYPICAL)
+        clock.step = int(multiple * TYPICAL_NANOSECONDS)
         pace.timed(0, 3, 0.0, lambda: None)
-        assert not pace.pays(0, 3, WORTH * price * TYPICAL - 1) and pace.pays(0, 3, WORTH * price * TYPICAL)
+        enough = SEARCH_PER_DECISION * price * TYPICAL_NANOSECONDS
+        assert not pace.pays(0, 3, enough - 1) and pace.pays(0, 3, enough)
 
 
 def test_without_a_clock_nothing_waits() -> None:
@@ -82,7 +85,7 @@ def test_a_join_decides_where_that_pays(price: float, decides: bool, monkeypatch
         begin(self, join)  # type: ignore[arg-type]
 
     monkeypatch.setattr(RoutesAndIndexes, "begin", noted)
-    monkeypatch.setattr(decision_pace, "TYPICAL", price)
+    monkeypatch.setattr(decision_pace, "TYPICAL_NANOSECONDS", price)
     query = run("measured")
     (told,) = query.statistics().values()
     assert (told["changes"] > 0) == decides

@@ -90,7 +90,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, at: int, inside: bool) -> None:
         if taken == at:
             signal.raise_signal(signal.SIGINT)
             if inside:
-                monkeypatch.setattr(stopping, "MOMENT", -1)
+                monkeypatch.setattr(stopping, "SECOND_REQUEST_AFTER", -1)
             signal.raise_signal(signal.SIGINT)
         return step(session)
 

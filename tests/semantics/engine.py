@@ -22,7 +22,7 @@ from eddyline.adapting import join_choice as joining
 from eddyline.adapting import tuple_router
 from eddyline.adapting.join_pacing import Pace
 from eddyline.core.time import TimeKind
-from eddyline.engine import operator_graph as running
+from eddyline.engine import operator_graph
 from eddyline.operators.mjoin import MJoin
 from eddyline.operators.panes import Panes
 from eddyline.operators.rank import RankOperator
@@ -134,9 +134,9 @@ def run_engine(case: Case, way: Way | None = None) -> pa.Table:
     with ExitStack() as stack:
         stack.enter_context(patch.multiple(Panes, min_elements=way.seed % 4, rest=way.seed % 2))
         if way.small:
-            stack.enter_context(patch.object(running, "CHUNK", 3))
+            stack.enter_context(patch.object(operator_graph, "ELEMENTS_AT_ONCE", 3))
             stack.enter_context(patch.object(MJoin, "ROOM", 1))
-            stack.enter_context(patch.object(StarLookUp, "PAIRS", 2))
+            stack.enter_context(patch.object(StarLookUp, "RESULTS_AT_ONCE", 2))
             stack.enter_context(patch.object(RStream, "ROOM", 1))
             stack.enter_context(patch.object(RankOperator, "ROOM", 1))
             stack.enter_context(patch.object(joining, "Pace", quick_pace))

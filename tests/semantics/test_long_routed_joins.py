@@ -83,7 +83,7 @@ def any_bits(rng: random.Random) -> Iterator[None]:
 def any_machine(rng: random.Random) -> Iterator[None]:
     """Complete assessments lead to decisions at once, by the costs of a machine that is drawn for each join."""
     costs = UnitCosts(*(rng.choice((0.5, 1.0, 3.0, 10.0, 30.0)) for _ in range(6)), hit=rng.choice((0.0, 1.0, 30.0)))
-    with patch.object(decision_pace, "WORTH", 0.0), patch.object(index_costs, "_measured", costs):
+    with patch.object(decision_pace, "SEARCH_PER_DECISION", 0.0), patch.object(index_costs, "_measured", costs):
         yield
 
 

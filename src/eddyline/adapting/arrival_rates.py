@@ -13,12 +13,12 @@ from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.operators.constrained_join import ConstrainedJoin
 
-LOOKS = 64  # times remembered where no window is time-based
-RECENT = 3  # of them say what the rate is now: fewer follow it sooner, and vary more
+COUNTS_KEPT = 64  # where no window is time-based: more take memory
+COUNTS_FOR_RATE = 3  # the last ones: fewer follow a change of the rate sooner, and vary more
 
 
 class ArrivalRates:
-    """Counts of arrivals at some times: those of the longest time-based window, or of the last ``LOOKS``."""
+    """Counts of arrivals at some times: those of the longest time-based window, or of the last ``COUNTS_KEPT``."""
 
     def __init__(self, inputs: int) -> None:
         self.inputs = inputs
@@ -34,12 +34,12 @@ class ArrivalRates:
     def note(self, join: ConstrainedJoin, now: int) -> None:
         ticks = max((self.bound(join, i).ticks or 0 for i in range(self.inputs)), default=0)
         self.history.append((now, join.slots.arrived.copy()))
-        while len(self.history) > (1 if ticks else LOOKS) and (not ticks or self.history[1][0] <= now - ticks):
+        while len(self.history) > (1 if ticks else COUNTS_KEPT) and (not ticks or self.history[1][0] <= now - ticks):
             self.history.popleft()
 
-    def _since(self, join: ConstrainedJoin, i: int, looks: int = 0) -> tuple[float, int]:
-        """Arrivals since the first time that is remembered, or since the last ``looks``; and ticks."""
-        then, before = self.history[-min(looks, len(self.history))]
+    def _since(self, join: ConstrainedJoin, i: int, counts: int = 0) -> tuple[float, int]:
+        """Arrivals since the first time that is remembered, or since the last ``counts``; and ticks."""
+        then, before = self.history[-min(counts, len(self.history))]
         return float(join.slots.arrived[i] - before[i]), int(join.progress[k.NOW]) - then
 
     def in_window(self, join: ConstrainedJoin, i: int) -> float:
@@ -56,7 +56,7 @@ class ArrivalRates:
         """Arrivals of an input in a tick, at present; 0: not known."""
         if not self.history:
             return 0.0
-        came, elapsed = self._since(join, i, RECENT)
+        came, elapsed = self._since(join, i, COUNTS_FOR_RATE)
         return came / elapsed if elapsed > 0 else 0.0
 
     def state(self) -> Int64s:

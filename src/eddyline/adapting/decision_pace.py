@@ -2,7 +2,7 @@
 
 A decision compares dozens of index sets and takes about a millisecond. The searches of a state over some hundred rows
 may take less than that in the whole run. So an assessment that is complete waits until the searches of its state have
-taken ``WORTH`` times what a decision takes: then deciding costs at most 1 / ``WORTH`` of what it can save.
+taken ``SEARCH_PER_DECISION`` times what a decision takes: then deciding costs at most that share of what it can save.
 
 What a decision takes is what the quickest of the last ones took, known to all joins of the process: the first decision
 fills caches, and any one may be interrupted. A price that rose by that would put off the decisions that could lower it.
@@ -18,9 +18,9 @@ from eddyline.core.time import Clock
 
 T = TypeVar("T")
 
-WORTH = 4.0  # larger decides later and less often, and takes less time for deciding
-TYPICAL = 500_000.0  # nanoseconds of a decision before some were measured
-LAST = 4  # decisions that are known: with more a price rises later
+SEARCH_PER_DECISION = 4.0  # time of searches over that of a decision: larger decides later, and takes less time
+TYPICAL_NANOSECONDS = 500_000.0  # of a decision before some were measured
+DECISIONS_REMEMBERED = 4  # the quickest of them is the price: with more it rises later
 
 _known: dict[tuple[str, int], deque[float]] = {}  # nanoseconds of the last by kind and by attributes of a state
 
@@ -48,14 +48,14 @@ class DecisionPace:
         """Whether to decide about a state now whose searches have taken ``spent`` nanoseconds since the start."""
         if self.clock is None:
             return True
-        return spent - self._spent.get(state, 0.0) >= WORTH * self._price(attributes)
+        return spent - self._spent.get(state, 0.0) >= SEARCH_PER_DECISION * self._price(attributes)
 
     def _price(self, attributes: int) -> float:
         """Nanoseconds of a decision about a state with so many attributes."""
         return min(self._last(attributes))
 
     def _last(self, attributes: int) -> deque[float]:
-        return _known.setdefault((self.kind, attributes), deque([TYPICAL], maxlen=LAST))
+        return _known.setdefault((self.kind, attributes), deque([TYPICAL_NANOSECONDS], maxlen=DECISIONS_REMEMBERED))
 
     def timed(self, state: int, attributes: int, spent: float, decide: Callable[[], T]) -> T:
         """Decide, and learn what that takes."""

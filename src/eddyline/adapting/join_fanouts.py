@@ -36,8 +36,8 @@ ACCESSES_PER_PAIR = 100_000
 MOST_PATIENCE = 16  # times as many between two reviews, if those before changed nothing: each one doubles them
 DEARER = 1.25  # times the accesses of an element at the last review, from which the next one is not put off
 TRUSTED_FACTOR = 2.0  # by which elements may take more or less than estimated
-WORTH = 1.25  # ratio of the work of two orders from which the better one is taken
-SHARE = 0.05  # of the work of all pipelines that the change of an order must save
+WORK_RATIO_TO_REORDER = 1.25  # ratio of the work of two orders from which the better one is taken
+SAVED_SHARE_TO_REORDER = 0.05  # of the work of all pipelines that the change of an order must save
 SAMPLE = 1_024  # newest rows of a window in which agreements are counted: more are surer and cost time
 ADMITTED = 0.5  # share of the pairs of rows that a comparison by order is taken to admit
 ESTIMATED = "by how often rows of the windows agree, an element takes {after} instead of {before}"
@@ -184,7 +184,7 @@ class JoinFanouts:
         best = filters.order_of([filters.targets.index(x) for x in model.best(i, self.ordering.shape.connected)])
         least = model.work(i, best)
         saved = (work - least) * share
-        if best == order or work < WORTH * least or saved < SHARE * expected:
+        if best == order or work < WORK_RATIO_TO_REORDER * least or saved < SAVED_SHARE_TO_REORDER * expected:
             return None
         decision = self._decision(i, order, best, ESTIMATED, {"before": work, "after": least}, now)
         if hold.pinned:

@@ -23,7 +23,7 @@ from eddyline.streamon.drift import DropRates
 
 # How far a drop rate must have moved before a held plan is thought about again: in standard deviations, and as a share
 # of the rows, because tuples that meet the same window are no independent samples.
-DRIFT, MOVED = 4.5, 0.2
+DRIFT_DEVIATIONS, MOVED_SHARE = 4.5, 0.2
 
 
 class Decides(Protocol):
@@ -74,7 +74,7 @@ class PlanHold:
 
     def lets_decide(self) -> bool:
         """Whether the policy is to be asked now. Of a pinned plan this is a question; the plan stays all the same."""
-        if self.waiting and self._rates.drift() > DRIFT and self._rates.moved() > MOVED:
+        if self.waiting and self._rates.drift() > DRIFT_DEVIATIONS and self._rates.moved() > MOVED_SHARE:
             self.waiting = False
         return not self.waiting
 

@@ -26,7 +26,7 @@ from eddyline.streamon.decision import SESSION, Decision
 KIND: Final = "starting plan"
 REVIEWED_ROWS, REVIEWED_ELEMENTS = 4096, 65_536  # after which a starting plan of a selection, of a join, has stood
 ASKED_ROWS = 256  # of a conjunct, without which its selectivity says nothing
-MOVED = 0.2  # of the rows: a selectivity that has moved by more is another one
+MOVED_SELECTIVITY = 0.2  # of the rows: a selectivity that has moved by more is another one
 
 Learned = Mapping[str, Any]
 
@@ -131,7 +131,12 @@ def review(operator: Operator, learned: Learned) -> tuple[bool, Decision | None]
     if known.get("rows", 0) < REVIEWED_ROWS:
         return False, None
     for f, (was, now) in enumerate(zip(learned.get("selectivity", ()), known["selectivity"], strict=False)):
-        if was is not None and now is not None and known["asked"][f] >= ASKED_ROWS and abs(was - now) > MOVED:
+        if (
+            was is not None
+            and now is not None
+            and known["asked"][f] >= ASKED_ROWS
+            and abs(was - now) > MOVED_SELECTIVITY
+        ):
             evidence = {"filter": texts[f], "was": was, "now": now}
             because = "stale: {filter} passes {now:percent} of its rows, and passed {was:percent} in the earlier run"
             names = [texts[f] for f in order]

@@ -20,7 +20,7 @@ from eddyline.plan.logical import Aggregate, BoundQuery, Plan, Project, Select, 
 from eddyline.plan.traverse import each
 
 DOUBLE: Final = pa.float64()
-GROUPS: Final = 100  # groups that a report shows
+GROUPS_SHOWN: Final = 100  # groups that a report shows
 SUMS: Final = ("w", "ww", "wy", "wwy", "wwyy")  # over weights w, ww = w (w − 1), and values y
 
 
@@ -136,7 +136,7 @@ class Estimator:
         """For each group (the first hundred) and aggregate the estimate and its interval."""
         self.drain()
         out = []
-        for key, sums in list(self.rows.items())[:GROUPS]:
+        for key, sums in list(self.rows.items())[:GROUPS_SHOWN]:
             group = dict(zip(self.companion.keys, key, strict=True))
             for e in self.companion.estimated:
                 made = estimate(e.function, sums[e.place : e.place + len(SUMS)])

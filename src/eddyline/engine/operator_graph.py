@@ -40,7 +40,7 @@ from eddyline.plan.logical import Plan
 from eddyline.streamon.decision import Decision
 from eddyline.synopses.registry import Registry
 
-CHUNK = 1 << 16  # elements an operator gets at once: large enough for speed, small enough to stay in cache
+ELEMENTS_AT_ONCE = 1 << 16  # in one run of an operator: enough for speed, and few enough to stay in the cache
 _NOTHING = Delta(np.empty(0, np.int64), {})
 
 Source = SharedOperator | Intake
@@ -61,7 +61,7 @@ class OperatorGraph:
         self.ran = 0  # runs in the last step
         self._left_over = False  # whether work may wait that no new instant is needed for
         self._borrowed = 0  # nanoseconds of the next step that were spent already
-        self.executor = Executor((), clock, scheduler, most=CHUNK)
+        self.executor = Executor((), clock, scheduler, most=ELEMENTS_AT_ONCE)
         self._by_key: dict[Hashable, SharedOperator] = {}
         self._by_time: list[Task] = []  # those that act on time alone
         self._by_task: dict[Task, SharedOperator] = {}

@@ -19,7 +19,7 @@ from eddyline.core.amounts import size
 from eddyline.core.time import Clock, SystemClock
 
 INTERVAL: Final = 200_000_000  # nanoseconds between two updates: five a second read well and cost nothing
-RECENT: Final = 0.3  # weight of the last interval in the shown rate
+LAST_INTERVAL_WEIGHT: Final = 0.3  # weight of the last interval in the shown rate
 NOTE_EVERY: Final = 1.0  # seconds after which a note says again how long it has been standing there
 ERASE: Final = "\r\x1b[K"
 
@@ -162,7 +162,11 @@ class _Speed:
             gained = events - self._events
             if self._since is not None and now > self._since:
                 recent = gained / ((now - self._since) / 1e9)
-                self._rate = recent if self._rate is None else RECENT * recent + (1 - RECENT) * self._rate
+                self._rate = (
+                    recent
+                    if self._rate is None
+                    else LAST_INTERVAL_WEIGHT * recent + (1 - LAST_INTERVAL_WEIGHT) * self._rate
+                )
             self._events, self._since, self._gained = events, now, gained
         if self._rate is None or self._since is None:
             return None

@@ -1,8 +1,8 @@
 """Stopping a run at a good moment.
 
 Ctrl-C may come in the middle of an operator, when no snapshot would be whole. So the first one is only remembered, and
-obeyed between two batches; another one, more than a moment later, stops at once, and the last snapshot stands. (Some
-programs send the signal to a process and to its group: that is one wish, not two.)
+obeyed between two batches; another one, half a second later or more, stops at once, and the last snapshot stands. (Some
+programs send the signal to a process and to its group: that is one request, not two.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from eddyline.core.time import Clock, SystemClock
 
-MOMENT: Final = 500_000_000  # nanoseconds
+SECOND_REQUEST_AFTER: Final = 500_000_000  # nanoseconds: what comes sooner belongs to the first
 
 
 class StopRequest:
@@ -51,7 +51,7 @@ class StopRequest:
     def _ask(self, number: int, frame: FrameType | None) -> None:
         now = self._clock.nanoseconds()
         if self.asked:
-            if now - self._asked_at > MOMENT:
+            if now - self._asked_at > SECOND_REQUEST_AFTER:
                 raise KeyboardInterrupt
             return
         self.asked, self._asked_at = True, now

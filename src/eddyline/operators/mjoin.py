@@ -59,7 +59,7 @@ class MJoin(Operator):
     neither can say. An ``adapter`` may change the plan while the join runs."""
 
     ROOM = 1 << 12  # results for which there is room at first
-    PAIRS = 1 << 16  # results that are turned into rows at once
+    RESULTS_AT_ONCE = 1 << 16  # of which rows are made: more is quicker, and takes memory
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class MJoin(Operator):
             status = self.arrays.run(frontier, events, next_event, self.room, limit)
             if adapter is not None:  # only it sets limits
                 limit -= int(next_event.sum()) - before
-            if self.arrays.found >= self.PAIRS and not self.to_rows.can_fail:
+            if self.arrays.found >= self.RESULTS_AT_ONCE and not self.to_rows.can_fail:
                 parts.append(self._materialise(*_joined([*found, self.arrays.take()])))
                 found = []
             if status == k.FULL:

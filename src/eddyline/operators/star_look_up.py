@@ -77,7 +77,7 @@ class StarLookUp(Operator):
     """``place`` is where the changing input stands among the inputs; the others are ``relations``, in their order.
     ``residual`` are the conjuncts that are no keys. Results have the columns named in ``output``."""
 
-    PAIRS = 1 << 16  # results that are turned into rows at once
+    RESULTS_AT_ONCE = 1 << 16  # of which rows are made: more is quicker, and takes memory
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class StarLookUp(Operator):
         if self.can_fail or not len(rows):
             return [rows] if len(rows) else []
         before = np.cumsum(count[:, rows].prod(0))
-        ends = np.flatnonzero(np.diff(before // self.PAIRS)) + 1
+        ends = np.flatnonzero(np.diff(before // self.RESULTS_AT_ONCE)) + 1
         return np.split(rows, ends)
 
     def _combine(self, delta: Delta, rows: Int64s, first: Int64s, count: Int64s) -> Delta:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import comb
 from operator import mul
 
-FEWEST, MOST = 0.5, 2.0  # partners that a look-up finds
+FEWEST_PARTNERS, MOST_PARTNERS = 0.5, 2.0  # that a look-up finds
 
 
 def fan_outs(inputs: int) -> list[float]:
@@ -22,7 +22,7 @@ def fan_outs(inputs: int) -> list[float]:
     look_ups = inputs - 1
     if look_ups < 2:
         return [1.0] * look_ups
-    return [FEWEST * (MOST / FEWEST) ** (i / (look_ups - 1)) for i in range(look_ups)]
+    return [FEWEST_PARTNERS * (MOST_PARTNERS / FEWEST_PARTNERS) ** (i / (look_ups - 1)) for i in range(look_ups)]
 
 
 def best_order(inputs: int) -> float:

@@ -24,9 +24,8 @@ _FADING = 1 / 64  # how much of the past a call makes forgotten, if it has as ma
 _SPREAD = 0.5  # of the numbers of rows, relative to their mean: with less, one line fits as well as another
 _CAP = 4.0  # a call is believed up to this multiple of what was expected: a pause is not the filter's price
 _EARLY = 8  # calls that are judged by one another; later ones by what was learned before them
-_SUSPENDED = (
-    16.0  # times what the others allow: what took longer was suspended; with less, some rows may be dearer than others
-)
+# Times what the others allow: what took longer was suspended. With less, some rows may be dearer than others.
+_SUSPENDED = 16.0
 _ALIKE = 2.0  # times what another allows: calls that agree on a price
 _MIN_ROWS_TO_COMPARE = 16  # rows of a call that says something about larger ones: single rows vary by chance
 _MIN_SECONDS_PER_ROW = 1e-10  # no call is free

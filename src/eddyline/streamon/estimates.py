@@ -87,13 +87,27 @@ class Window:
             self.push(v, w)
 
 
-def anchored_miss_probability(bits: int, tuples: int, rows: float) -> float:
-    """The same for a cache whose entries stand only while a row of the probing input with their key does, of the
-    ``rows`` that its window has.
+def miss_probability(bits: int, tuples: int) -> float:
+    """The share of distinct keys among the tuples that would have probed a cache: each misses once, then is there.
 
-    A row that leaves finds the entry that it made when it came, or that it found. A row that comes finds one if the
-    window has another of its key. Where W_d reaches further than the window, that is less than recurs: as many keys as
-    were distinct among all of them, equally frequent, say how often.
+    ``bits`` are those set in a Bloom filter of α bits a tuple, which a few more keys than bits may have set; with large
+    α the difference is small. Keys that recur less often than every ``tuples`` probes count as misses, so the estimate
+    errs on the side of no cache.
+
+    >>> miss_probability(20, 100)
+    0.2
+    """
+    return min(1.0, bits / tuples) if tuples else 1.0
+
+
+def anchored_miss_probability(bits: int, tuples: int, rows: float) -> float:
+    """The miss probability of a cache that keeps an entry only while the window of the probing input, which has
+    ``rows`` rows, holds a row with its key.
+
+    A row that leaves its window finds the entry that it made, or found, when it came. A row that comes finds an entry
+    if the window holds another row of its key. Where the profiled ``tuples`` are more than the window holds, fewer rows
+    find one than keys recur: the number of equally frequent keys that would leave so many ``bits`` distinct says how
+    many.
 
     >>> miss_probability(958, 4096), round(anchored_miss_probability(958, 4096, 300), 2)
     (0.23388671875, 0.38)
@@ -108,16 +122,3 @@ def anchored_miss_probability(bits: int, tuples: int, rows: float) -> float:
         keys = (low + high) / 2
         low, high = (keys, high) if keys * -math.expm1(-seen / keys) < bits else (low, keys)
     return 0.5 * math.exp(-rows / low)
-
-
-def miss_probability(bits: int, tuples: int) -> float:
-    """The share of distinct keys among the tuples that would have probed a cache: each misses once, then is there.
-
-    ``bits`` are those set in a Bloom filter of α bits a tuple, which a few more keys than bits may have set; with large
-    α the difference is small. Keys that recur less often than every ``tuples`` probes count as misses, so the estimate
-    errs on the side of no cache.
-
-    >>> miss_probability(20, 100)
-    0.2
-    """
-    return min(1.0, bits / tuples) if tuples else 1.0
