@@ -1,4 +1,4 @@
-"""The command line. Thin on purpose: it reads arguments, calls the runtime and turns errors into exit statuses.
+"""The command line. Thin on purpose: it reads arguments, calls the engine and turns errors into exit statuses.
 
 Exit status: 0 done, 2 for a mistake in the job or the arguments, 1 for anything else, 130 when interrupted.
 Nothing heavy is imported before it is needed, so that ``--version`` and ``--help`` answer at once.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adapting.steps import Steps
+from eddyline.adapting.monitor_steps import MonitorSteps
 from eddyline.adaptive.constraints.forms import Forms
 from eddyline.core.delta import Int64s
 from eddyline.kernels.constrained_monitors import EMPTY, FORGOTTEN, clustering
@@ -46,7 +46,7 @@ class ClusteredArrival:
         """The values of rows, in order of arrival, and when they came."""
         if len(values) == 0:
             return
-        steps, start = Steps(self.forms, len(values)), 0
+        steps, start = MonitorSteps(self.forms, len(values)), 0
         while start < len(values):
             room = int(FULL * len(self.table)) - self.entries
             if room < min(AT_ONCE, len(values) - start):
@@ -56,7 +56,7 @@ class ClusteredArrival:
             self.entries += int(clustering(*given, self.table, self.counts, self.times, *steps.arrays))
             start += int(steps.taken[2])
         self.count += len(values)
-        steps.tell(self.count, int(times[-1]))
+        steps.hand_over(self.count, int(times[-1]))
 
     def complete(self, now: int) -> Int64s:
         """The places in the table of values all of whose rows have come, by CA(k_e) or CA_t(k_e)."""
@@ -82,7 +82,7 @@ class ClusteredArrival:
         values, counts, times = self.table[places], self.counts[places], self.times[places]
         self._make(max(FIRST, 1 << int((len(values) + more) / FULL).bit_length()))
         # Into an empty table each value goes for the first time, with the count before it less 1.
-        nothing = Steps(self.forms, 0).arrays
+        nothing = MonitorSteps(self.forms, 0).arrays
         many = len(values)
         self.entries = int(clustering(values, times, 0, many + 1, self.table, self.counts, self.times, *nothing))
         taken = np.flatnonzero(self.counts >= 0)

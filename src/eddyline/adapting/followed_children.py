@@ -15,10 +15,10 @@ from eddyline.adaptive.constraints.no_rows import Followed
 from eddyline.core.delta import Int64s
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-SHARE = 64  # one key in so many, a power of two: fewer follow a change later, and cost less
+KEYS_PER_FOLLOWED = 64  # one key in so many, a power of two: more follow a change later, and cost less
 FEWER = 8  # times fewer once ``KNOWN`` were followed to their end
 KNOWN = 64
-MOST = 128  # children at a time
+MAX_CHILDREN = 128  # that are followed at a time
 FIELDS = ("began", "came", "at", "first", "last", "parents", "after")
 REMEMBERED = 256  # children that were followed to their end: an average over as many
 
@@ -43,7 +43,7 @@ class FollowedChildren:
     Followed(samples=2, after=0.0, stay=9.5, lag=1.0)
     """
 
-    def __init__(self, share: int = SHARE) -> None:
+    def __init__(self, share: int = KEYS_PER_FOLLOWED) -> None:
         self.share = share
         self.open: dict[int, Family] = {}
         self.fewer = False  # enough were followed to their end: one key in FEWER · share is followed
@@ -73,7 +73,7 @@ class FollowedChildren:
             )
             family = self.open.get(key)
             if family is None:
-                if len(self.open) >= MOST:
+                if len(self.open) >= MAX_CHILDREN:
                     continue
                 family = self.open[key] = Family(other if is_parent else count)
             if is_parent:

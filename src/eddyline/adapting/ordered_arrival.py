@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adapting.steps import Steps
+from eddyline.adapting.monitor_steps import MonitorSteps
 from eddyline.adaptive.constraints.forms import UNKNOWN, Forms
 from eddyline.core.delta import Int64s
 from eddyline.kernels.constrained_layout import MARKS
 from eddyline.kernels.constrained_monitors import HELD, scrambling
 
 LOWEST = -(1 << 63)
-FEW = 512  # maxima that are remembered one by one
+MAXIMA_ONE_BY_ONE = 512  # so many are remembered one by one; of more, neighbours are taken together
 RESOLUTION = 100  # of more, those of about one hundredth of their age are taken together: more measure k more exactly
 LEAST_KEPT = 2  # times k_e, or W: arrivals remembered while k is known; a row that is later than that is an increase
 LEAST_MARKED = 16  # arrivals between two marks: fewer notice a growth of a small k sooner
@@ -46,7 +46,7 @@ class OrderedArrival:
         self.last: Int64s = np.empty(0, np.int64)  # the same of the last of several
         self.until: Int64s = np.empty(0, np.int64)
         self.cut = False  # older maxima were forgotten
-        self._dense = FEW  # maxima above which neighbours are taken together
+        self._dense = MAXIMA_ONE_BY_ONE  # maxima above which neighbours are taken together
 
     def arrived(self, values: Int64s, times: Int64s) -> None:
         """The values of rows, in order of arrival, and when they came."""
@@ -56,12 +56,12 @@ class OrderedArrival:
         held = np.empty((HELD, many + len(values)), np.int64)
         for line, name in enumerate(REMEMBERED):
             held[line, :many] = getattr(self, name)
-        steps = Steps(self.forms, len(values))
+        steps = MonitorSteps(self.forms, len(values))
         known = int(scrambling(values, times, self.count, many, held, int(self.cut), *steps.arrays))
         for line, name in enumerate(REMEMBERED):
             setattr(self, name, held[line, :known].copy())
         self.count += len(values)
-        steps.tell(self.count, int(times[-1]))
+        steps.hand_over(self.count, int(times[-1]))
         self._trim(int(times[-1]))
 
     def _trim(self, now: int) -> None:
@@ -77,7 +77,7 @@ class OrderedArrival:
             self.cut = True
         if len(self.at) > self._dense:
             self._thin(now)
-            self._dense = max(FEW, 2 * len(self.at))
+            self._dense = max(MAXIMA_ONE_BY_ONE, 2 * len(self.at))
 
     def _thin(self, now: int) -> None:
         """Take maxima together whose first arrivals, and the times of these, are about equally long ago."""

@@ -16,7 +16,7 @@ from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput, JoinSide
 from eddyline.synopses.kept_rows import KeptRows
 
-PAIRS = 1 << 16  # results that are turned into rows at once
+RESULTS_AT_ONCE = 1 << 16  # of which rows are made: more is quicker, and takes memory
 
 
 class ConstrainedSide(JoinSide):
@@ -61,7 +61,7 @@ class FoundResults:
 
     def add(self, time: Int64s, weight: Int64s, places: Int64s) -> None:
         self.found.append((time, weight, places))
-        if not self.results.can_fail and sum(len(f[0]) for f in self.found) > PAIRS:
+        if not self.results.can_fail and sum(len(f[0]) for f in self.found) > RESULTS_AT_ONCE:
             # Of results that can fail, all at once: whether one has failed is known when its instant is complete.
             self._make()
 

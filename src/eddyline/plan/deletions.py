@@ -34,7 +34,7 @@ __all__ = ["Deletions", "cannot_cancel", "cannot_net", "is_constant", "only_grow
 
 
 def cannot_cancel(p: Plan, catalog: Catalog) -> bool:
-    """Whether a row that leaves can never equal one that enters at the same instant (DESIGN: cheap and exact):
+    """Whether a row that leaves can never equal one that enters at the same instant. It cannot if
     the result is linear and keeps the timestamp of every windowed stream, or it keeps all columns of an aggregate,
     whose old and new rows differ."""
     kept = set(p.schema.names)

@@ -235,7 +235,7 @@ class SetOperation:
 
 @dataclass(frozen=True, slots=True)
 class ToStream:
-    """Relation to stream. ``rstream`` also needs the query's ticks, which the runtime supplies; ``wstream`` gives the
+    """Relation to stream. ``rstream`` also needs the query's ticks, which the engine supplies; ``wstream`` gives the
     relation at each instant at which one of its own windows closes (``plan.closing_windows``)."""
 
     kind: Literal["istream", "dstream", "rstream", "wstream"]

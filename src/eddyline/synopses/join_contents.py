@@ -39,9 +39,8 @@ MANY_ROWS = 1 << 20
 # Heads of an index for each row, where there is room for many more rows than there are: more makes chains shorter and
 # takes memory.
 HEADS_PER_ROW, HEADS_PER_ROW_OF_MANY = 4, 2
-MAX_HEADS_RATIO = (
-    8  # between indexes whose heads are interleaved: more shares cache lines, and fills memory for nothing
-)
+# Between indexes whose heads are interleaved: more shares cache lines, and fills memory for nothing.
+MAX_HEADS_RATIO = 8
 PARTS_PER_SPARE = 8  # one part in so many is left free, so that small inputs can grow without large ones being moved
 
 

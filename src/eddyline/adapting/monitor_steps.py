@@ -1,4 +1,8 @@
-"""Distances of a batch that a kernel measures for the monitors of a constraint, in arrivals and in ticks."""
+"""The distances that a kernel measures of a batch, for the monitors of a constraint: in arrivals and in ticks.
+
+A *step* is the position and the distance of a row whose distance no later row of the batch reaches: only these can
+become the largest of a window of arrivals (``kernels.constrained_monitors``).
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,8 @@ from eddyline.adaptive.constraints.forms import Forms
 from eddyline.core.delta import Int64s
 
 
-class Steps:
-    """Room for the steps (``kernels.constrained_monitors``) of so many rows; ``arrays`` is what kernels take."""
+class MonitorSteps:
+    """Room for the steps of so many rows; ``arrays`` is what kernels take."""
 
     def __init__(self, forms: Forms, rows: int) -> None:
         self.forms = forms
@@ -18,8 +22,8 @@ class Steps:
         self.taken = np.ones(3, np.int64)  # places in both; the third is for the kernel's own use
         self.arrays = forms.limits, self.arrivals, self.ticks, self.taken
 
-    def tell(self, arrived: int, now: int) -> None:
-        """Let the monitors know, which have seen so many arrivals until ``now``."""
+    def hand_over(self, arrived: int, now: int) -> None:
+        """Give the steps to the monitors, which have seen so many arrivals until ``now``."""
         a, t, _ = self.taken.tolist()
         self.forms.arrivals.observe(*_made(self.arrivals, a), arrived)
         self.forms.observe_ticks(*_made(self.ticks, t), now)
