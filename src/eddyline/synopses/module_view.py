@@ -397,7 +397,7 @@ class ModuleView:
         that only one of them needs have no codes for the other, which does not look at them any more."""
         module = self.module
         there = module.state()
-        there["codes"] = np.asarray(there["codes"]).reshape(-1, module.attributes)
+        there["codes"] = np.asarray(there["codes"]).reshape(len(there["time"]), module.attributes)
         longer, shorter = (mine, there) if mine["start"] < there["start"] else (there, mine)
         codes = longer["codes"].copy()
         own = list(self.columns)
