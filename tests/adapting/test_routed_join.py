@@ -12,8 +12,11 @@ import pytest
 
 import eddyline as ed
 from eddyline.core.errors import EddylineError, JobError
+from eddyline.engine.state_codec import encode
+from eddyline.operators.routed_join import RoutedJoin
 from eddyline.testing.case_data import draw_scale, draw_stream
 from eddyline.testing.cases import Case
+from tests.engine.test_state_codec import Memory
 from tests.scale import scaled
 from tests.semantics.engine import Way, mismatch, run_engine
 from tests.shards import shards
@@ -124,6 +127,32 @@ def test_another_index_takes_over_the_stored_rows(then: str, now: str, tmp_path:
     feed(session, 9_000, 20_000)
     session.finish()
     assert pa.Table.from_batches([*before, *query.fetch()], query.schema).equals(whole)
+
+
+def test_a_snapshot_writes_the_partitions_that_changed() -> None:
+    session, _ = start("amri(partition=2500)", window="[ROWS 40000]")
+    (join,) = (o.operator for o in session._graph.operators if isinstance(o.operator, RoutedJoin))
+    kept = Memory()
+
+    def written() -> int:
+        """The bytes of a state module that were not saved before."""
+        now = Memory()
+        encode(join.state()["0"]["rows"], now)
+        added = sum(len(data) for name, data in now.items() if name not in kept)
+        kept.update(now)
+        return added
+
+    def push(low: int, high: int) -> None:
+        for seed, (name, columns) in enumerate({"A": "xy", "B": "xz", "C": "yz"}.items()):
+            rng = np.random.default_rng([seed, low])
+            values = {c: rng.integers(0, 10**6, high - low) for c in columns}
+            session.push(name, pa.table({"ts": np.arange(low, high), **values}))
+
+    push(0, 51_000)
+    whole = written()
+    push(51_000, 54_000)  # a partition is complete, and another one has left
+    assert 0 < written() < whole / 6
+    assert written() == 0
 
 
 def test_another_operator_does_not_take_over_the_stored_rows(tmp_path: Path) -> None:

@@ -97,6 +97,25 @@ def test_a_later_query_does_not_search_rows_whose_codes_are_not_known(number: in
     run(random.Random(f"2012/modules/{number}"), f"2012/{number}")
 
 
+def test_modules_without_attributes_are_restored() -> None:
+    """Of joins without an equality. What several queries had stored could not be loaded."""
+    schema = pa.schema({"ts": pa.int64(), "a": pa.int64()})
+    texts = [f"SELECT Istream(x.a, y.a AS b) FROM R [ROWS {n}] x, S [ROWS {n}] y" for n in (2, 3)]
+    data = {name: [{"ts": t, "a": 10 * i + t} for t in range(20)] for i, name in enumerate("RST")}
+    session = declared(schema, sharing=True)
+    queries, got = register(session, texts, "amri"), [[], []]
+    for first, last in ((0, 8), (8, 20)):
+        for name, rows in data.items():
+            session.push(name, pa.Table.from_pylist(rows[first:last], schema))
+        if not first:
+            got = [rows_of(q) for q in queries]
+            session, queries = restored(session, schema, texts, "amri")
+            assert all(len(view.shared.views) == 2 for join in joins_of(session) for view in join.states)
+    session.finish()
+    for text, query, before in zip(texts, queries, got, strict=True):
+        assert sorted(before + rows_of(query)) == sorted(alone(text, data, schema))
+
+
 def run(rng: random.Random, label: str) -> None:
     schema = pa.schema({"ts": pa.int64(), "a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "s": pa.string()})
     data = {n: draw_rows(rng) for n in "RST"}

@@ -13,11 +13,13 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """Rows ``start``, ``start`` + 1, …: columns, or one numpy array."""
+    """Rows ``start``, ``start`` + 1, …: columns, or one numpy array. They are cut at multiples of ``block``; 0 leaves
+    that to who writes them."""
 
     start: int
     rows: Mapping[str, pa.Array] | np.ndarray[Any, Any]
     length: int
+    block: int = 0
 
 
 def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ sharing is restored without it, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -124,5 +125,5 @@ def copied(tree: Any) -> Any:
     if isinstance(tree, list | tuple):
         return [copied(v) for v in tree]
     if isinstance(tree, Aligned):
-        return Aligned(tree.start, copied(tree.rows), tree.length)
+        return replace(tree, rows=copied(tree.rows))
     return tree.copy() if isinstance(tree, np.ndarray) else tree

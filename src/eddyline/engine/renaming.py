@@ -4,6 +4,7 @@ them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -60,7 +61,7 @@ class Renaming:
             columns = all(isinstance(v, pa.Array) for v in state.values())
             return {self._names.get(k, k) if columns else k: self.state(v) for k, v in state.items()}
         if isinstance(state, Aligned):
-            return Aligned(state.start, self.state(state.rows), state.length)
+            return replace(state, rows=self.state(state.rows))
         if isinstance(state, list):
             return [self.state(v) for v in state]
         if isinstance(state, pa.RecordBatch):

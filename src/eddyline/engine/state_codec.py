@@ -175,9 +175,10 @@ def _join(parts: list[Any]) -> Any:
 def _blocks(value: Aligned) -> Iterator[Any]:
     at = value.start
     end = value.start + value.length
+    rows = value.block or BLOCK_ROWS
     first = True
     while at < end or first:
-        stop = min(end, (at // BLOCK_ROWS + 1) * BLOCK_ROWS)
+        stop = min(end, (at // rows + 1) * rows)
         low, high = at - value.start, stop - value.start
         if isinstance(value.rows, np.ndarray):
             yield value.rows[low:high]

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from eddyline.core.aligned import Aligned, plain
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.time import NEVER
 from eddyline.core.window import Range, Rows, Unbounded, WindowSpec
@@ -40,6 +41,7 @@ from eddyline.synopses.state_module import Search, StateModule, to_plain
 from eddyline.synopses.store import Stub
 
 LEAST = -(1 << 63)  # no time is earlier
+LEAST_SAVED = 1_024  # rows that a snapshot keeps together at least: small partitions would be many small pieces
 
 
 def _may_be_shared(a: Attribute) -> bool:
@@ -331,21 +333,27 @@ class ModuleView:
     # ── state ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self) -> dict[str, Any]:
-        """The rows that this view needs with its own attributes; what other views add, they save."""
+        """The rows that this view needs with its own attributes; what other views add, they save. They are cut where
+        partitions end, so that a snapshot writes the partitions only that changed since the last one."""
         module, offset = self.module, self.offset
         kept = [p for p in module.partitions if p.end - offset > self.first and p.start - offset < self.end]
         start = max(kept[0].start - offset, self.first if offset else 0) if kept else self.end
         rows = np.arange(start, self.end)
         at = rows + (offset - module.origin)
         valid = (module.enter[at] != NEVER) & ~self._invalid.at(rows)
+        block = module.partition_rows * -(-LEAST_SAVED // module.partition_rows)
+
+        def saved(values: Any) -> Aligned:
+            return Aligned(start, values, len(rows), block)
+
         return {
             "attributes": [repr(a) for a in self.shared.attributes],
             "start": start,
             "first": self.first,
-            "codes": np.ascontiguousarray(module.codes[at][:, list(self.columns)]).reshape(-1),
-            "time": module.time[at],
-            "valid": valid,
-            "leave": module.leave[at] if self.stored else np.empty(0, np.int64),
+            "codes": saved(module.codes[at][:, list(self.columns)]),
+            "time": saved(module.time[at]),
+            "valid": saved(valid),
+            "leave": saved(module.leave[at]) if self.stored else np.empty(0, np.int64),
             "ends": [min(p.end - offset, self.end) for p in kept],
             "specs": [to_plain(p.group.spec) for p in kept],
             "spec": to_plain(module.spec),
@@ -353,26 +361,27 @@ class ModuleView:
 
     def load(self, state: Mapping[str, Any]) -> None:
         """The rows that were saved, in the module of the others if they stand at the same row."""
-        start, n = int(state["start"]), len(state["time"])
+        start, time = int(state["start"]), np.asarray(plain(state["time"]))
+        n = len(time)
         others = [v for v in self.shared.views if v.loaded and v is not self]
         if self.offset or any(v.stub.what != self.stub.what or v.end != start + n for v in others):
             self._part()
             others = []
         module = self.module
         self.loaded, self.first, self.end = True, int(state["first"]), start + n
-        valid = np.asarray(state["valid"], np.bool_)
+        valid = np.asarray(plain(state["valid"]), np.bool_)
         if self.shared.several:
             self._invalid = RowFlags(start)
             self._invalid.append(~valid)
         codes = np.zeros((n, module.attributes), np.int64)
-        codes[:, list(self.columns)] = np.asarray(state["codes"]).reshape(n, len(self.attributes))
+        codes[:, list(self.columns)] = np.asarray(plain(state["codes"])).reshape(n, len(self.attributes))
         specs, spec, ends = state["specs"], state["spec"], state["ends"]
         if list(state["attributes"]) != [repr(a) for a in self.shared.attributes]:
             spec = to_plain(self.initial(module.attributes))
             specs = [spec] * len(ends)
         saved = {
-            "start": start, "first": self.first, "codes": codes, "time": state["time"], "leave": state["leave"],
-            "enter": np.empty(0, np.int64) if self.shared.several else np.where(valid, state["time"], NEVER),
+            "start": start, "first": self.first, "codes": codes, "time": time, "leave": plain(state["leave"]),
+            "enter": np.empty(0, np.int64) if self.shared.several else np.where(valid, time, NEVER),
             "ends": ends, "specs": specs, "spec": spec,
         }  # fmt: skip
         module.load(self._with_others(saved) if others else saved)
@@ -388,7 +397,7 @@ class ModuleView:
         that only one of them needs have no codes for the other, which does not look at them any more."""
         module = self.module
         there = module.state()
-        there["codes"] = np.asarray(there["codes"]).reshape(-1, module.attributes)
+        there["codes"] = np.asarray(there["codes"]).reshape(len(there["time"]), module.attributes)
         longer, shorter = (mine, there) if mine["start"] < there["start"] else (there, mine)
         codes = longer["codes"].copy()
         own = list(self.columns)

@@ -36,7 +36,7 @@ INDEXES_IN_A_WINDOW = 4  # a search goes through one for each different partitio
 class RoutedJoinCandidate(Candidate):
     name = NAME
     option = "joins"
-    version = 4
+    version = 5
 
     def check(self, options: Mapping[str, Any]) -> None:
         index_options(options)
