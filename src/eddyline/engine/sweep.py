@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.core import arguments as check
 from eddyline.core.delta import Delta, Float64s
-from eddyline.core.errors import CqlError, JobError, did_you_mean
+from eddyline.core.errors import CqlError, DataError, JobError, did_you_mean
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.engine.session import Session
@@ -28,7 +28,7 @@ from eddyline.io.resolve import open_source
 from eddyline.kernels.polynomials import GE, GT, LE, LT
 from eddyline.kernels.sweep import sweep_lines
 from eddyline.models import program as pg
-from eddyline.models.arithmetic import evaluate
+from eddyline.models.arithmetic import evaluate, refuse_divisions_by_zero
 from eddyline.models.pieces import Pieces, for_kernel, padded
 from eddyline.models.segments import FROM, TO
 from eddyline.models.sources import FittedRows, ticks
@@ -294,10 +294,14 @@ class _Swept:
         name = self._parameter(b)
         if name is None or not columns_of(a) & pieces.values.keys():
             return None
-        one = evaluate(a, pieces)
         many = len(pieces)
-        if items is not None:
-            pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
+        try:
+            refuse_divisions_by_zero(a, pieces)
+            one = evaluate(a, pieces)
+            if items is not None:
+                pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
+        except DataError:
+            return None  # it may be of pieces that the condition leaves out
         if len(pieces) != many:  # a map that cuts pieces, as abs() does
             return None
         if not one.plain or one.c.shape[1] > 2 or any(not v.plain or v.c.shape[1] > 2 for v in pieces.values.values()):
