@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -392,6 +393,22 @@ def test_a_degree_that_is_no_number_is_refused(degree: str) -> None:
     assert degree.encode() in said
     with pytest.raises(ed.JobError, match="are not those of a segment table"):
         answer(table.replace_schema_metadata({b"eddyline.segments": said}), "SELECT k, x FROM S SAMPLE EVERY 5")
+
+
+@pytest.mark.parametrize(("column", "value"), [("key", '"k"'), ("values", "[]"), ("kind", '"moon"')])
+def test_metadata_of_no_segments_are_refused(column: str, value: str) -> None:
+    said = {**json.loads(segments(ROWS).schema.metadata[b"eddyline.segments"]), column: json.loads(value)}
+    if column == "key":
+        del said["key"]
+    with pytest.raises(ed.JobError, match="are not those of a segment table: fit it again, or remove them"):
+        answer(segments(ROWS).replace_schema_metadata({b"eddyline.segments": json.dumps(said)}), "SELECT k, x FROM S")
+
+
+def test_rows_without_finite_coefficients_are_told() -> None:
+    rows = [(1, 0, 10, [1.0, 0.0]), (1, 4, 6, [float("nan"), 0.0]), (2, 4, 9, [1.0, float("inf")])]
+    with pytest.warns(ed.InvalidRowsWarning, match=r"^S: a coefficient of 2 rows so far is NULL or not finite\."):
+        found = answer(segments(rows), "SELECT k, x FROM S").to_pylist()
+    assert [(r["k"], r["_from"], r["_to"]) for r in found] == [(1, 0.0, 4.0)]
 
 
 def test_lists_of_no_rows_are_an_empty_table() -> None:

@@ -69,9 +69,7 @@ def _batches(
     base: Path | str | None,
 ) -> tuple[list[pa.RecordBatch], pa.Schema]:  # fmt: skip
     values = checked_parameters(check.text(text, "a query"), parameters)
-    session = Session(base=base)
-    for name, source in streams.items():
-        session.stream(name, source)
+    session = _declared(streams, base)
     tables: dict[str, Delta] = {}
     made: list[pa.RecordBatch] = []
     schema: pa.Schema | None = None
@@ -82,6 +80,15 @@ def _batches(
         schema = query.schema(list(values))
     assert schema is not None
     return [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in made], schema
+
+
+def _declared(streams: Any, base: Path | str | None) -> Session:
+    if not isinstance(streams, Mapping):
+        raise JobError(f"streams are segment tables by name, such as {{'S': table}}, not {check.shown(streams)}.")
+    session = Session(base=base)
+    for name, source in streams.items():
+        session.stream(name, source)
+    return session
 
 
 def checked_parameters(text: str, parameters: Any) -> dict[str, Float64s]:
@@ -103,6 +110,8 @@ def checked_parameters(text: str, parameters: Any) -> dict[str, Float64s]:
             found[name] = np.array(list(given), np.float64)
         except (TypeError, ValueError):
             raise JobError(f"the values of :{name} must be numbers, and {check.shown(given)} are not.") from None
+        if found[name].ndim != 1:
+            raise JobError(f"the values of :{name} are one list of numbers, not {check.shown(given)}.")
         if not np.isfinite(found[name]).all() or not len(found[name]):
             raise JobError(f"the values of :{name} must be finite numbers, at least one.")
     if len({len(v) for v in found.values()}) > 1:
@@ -162,9 +171,7 @@ def sweep_schema(
 ) -> pa.Schema:
     """The columns of ``sweep`` with parameters of these names; nothing but the streams' schemas is read."""
     values = checked_parameters(check.text(text, "a query"), {n: [1.0] for n in names})
-    session = Session(base=base)
-    for name, source in streams.items():
-        session.stream(name, source)
+    session = _declared(streams, base)
     return next(_schema(plan.query, names) for _, plan in _planned(text, values, session))
 
 

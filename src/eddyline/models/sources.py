@@ -7,6 +7,7 @@ would be behind the other is dropped.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.amounts import amount
 from eddyline.core.delta import Bools, Float64s, Int64s, combine
+from eddyline.core.errors import InvalidRowsWarning
 from eddyline.core.schema import Field, Schema
 from eddyline.kernels.polynomials import LOW_CLOSED
 from eddyline.kernels.time_join import next_starts
@@ -158,7 +161,7 @@ class RowStore:
         self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
-        self.invalid = 0
+        self.warned = isinstance(model, BoundedSegments)  # of rows whose coefficients are no numbers; fits have none
         self._next: Float64s | None = None
         self._ends: Float64s | None = None
         self.twin: RowStore | None = None  # another input that may read the same rows, as in a self-join
@@ -185,11 +188,24 @@ class RowStore:
         if not len(time):
             return
         self._next = self._ends = None
+        if not self.warned:
+            self._warn(columns)
         if len(self.time):
             self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
             self.time = np.concatenate([self.time, time])
         else:
             self.columns, self.time = {n: columns[n] for n in self.schema.names}, time.copy()
+
+    def _warn(self, columns: Mapping[str, pa.Array]) -> None:
+        bad = [~np.isfinite(c).all(axis=1) for c in self.model.coefficients(columns).values()]
+        many = int(np.logical_or.reduce(bad).sum()) if bad else 0
+        if many:
+            self.warned = True
+            message = (
+                f"{self.prefix.rstrip('.')}: a coefficient of {amount(many, 'row')} so far is NULL or not finite. Such "
+                "a row ends the model before it and has no value itself: repair it, or leave it out."
+            )
+            warnings.warn(message, InvalidRowsWarning, stacklevel=2)
 
     def pieces(self, known: float, end: float | None) -> Pieces:
         """All pieces. The future of those without an end is known up to ``known`` only; ``end`` is that of time."""
