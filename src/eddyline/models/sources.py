@@ -161,7 +161,7 @@ class RowStore:
         self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
-        self.warned = isinstance(model, BoundedSegments)  # of rows whose coefficients are no numbers; fits have none
+        self.warned = False  # of rows whose coefficients are no numbers
         self._next: Float64s | None = None
         self._ends: Float64s | None = None
         self.twin: RowStore | None = None  # another input that may read the same rows, as in a self-join
@@ -188,22 +188,19 @@ class RowStore:
         if not len(time):
             return
         self._next = self._ends = None
-        if not self.warned:
-            self._warn(columns)
         if len(self.time):
             self.columns = {n: combine([self.columns[n], columns[n]]) for n in self.schema.names}
             self.time = np.concatenate([self.time, time])
         else:
             self.columns, self.time = {n: columns[n] for n in self.schema.names}, time.copy()
 
-    def _warn(self, columns: Mapping[str, pa.Array]) -> None:
-        bad = [~np.isfinite(c).all(axis=1) for c in self.model.coefficients(columns).values()]
-        many = int(np.logical_or.reduce(bad).sum()) if bad else 0
-        if many:
+    def _warn(self, good: Bools) -> None:
+        if not self.warned:
             self.warned = True
+            rows = amount(int((~good).sum()), "row")
             message = (
-                f"{self.prefix.rstrip('.')}: a coefficient of {amount(many, 'row')} so far is NULL or not finite. Such "
-                "a row ends the model before it and has no value itself: repair it, or leave it out."
+                f"{self.prefix.rstrip('.')}: a coefficient of {rows} so far is NULL or not finite. Such a row "
+                "ends the model before it and has no value itself: repair it, or leave it out."
             )
             warnings.warn(message, InvalidRowsWarning, stacklevel=2)
 
@@ -218,7 +215,9 @@ class RowStore:
             values[f"{self.prefix}{name}"] = Value(c, error=errors.get(name))
             finite = np.isfinite(c)
             if not finite.all():
-                keep &= finite.all(axis=1)
+                good: Bools = np.logical_and.reduce(finite, axis=1)
+                self._warn(good)
+                keep &= good
         constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
         found = Pieces(low, high, closed, low, values, constants)
         return found if keep.all() and n else found.take(np.flatnonzero(keep))
