@@ -4,8 +4,9 @@ The signals have straight stretches of a given number of samples, so that they h
 processor time from the declared table to the last result, both sides in turns; the break-even is the cost of a segment
 over that of a sample. A cost model (a fixed part, and one for each segment, from the two of four lengths between which
 the costs are even) predicts the break-even, and is judged by a measurement of both sides at the length that it
-predicts; if that is one of the four, or near it, the prediction that is judged is made from the others. Precision and
-recall compare the results with those of the samples.
+predicts; if that is one of the four, or near it, the prediction that is judged is made from the others. Beside it
+stands the break-even of the operators alone, without reading and without results: processor time inside the tasks of
+both queries. Precision and recall compare the results with those of the samples.
 """
 
 from __future__ import annotations
@@ -93,11 +94,13 @@ class Models:
         there = Case(o, many, length)
         at = median([there.tuples, there.models], options)
         found = (at[1] / there.segments) / (at[0] / there.samples)
-        precision, recall = agreement(short) if not o.join else (float("nan"), float("nan"))
-        said = "" if o.join else f"; precision {precision:.4f}, recall {recall:.4f}"
+        alone = inside_tasks([there.tuples, there.models], options)
+        kernel = (alone[1] / there.segments) / (alone[0] / there.samples)
+        precision, recall = agreement_of_join(o) if o.join else agreement(short)
         report.lines.append(
             f"  {o.name:8s}{1e9 * sample:8.0f} ns a sample {1e9 * segment:8.0f} ns a segment, even at {found:6.1f} "
-            f"samples a segment (predicted {predicted:.1f}){said}"
+            f"samples a segment (predicted {predicted:.1f}), the operators alone at {kernel:.1f}; precision "
+            f"{precision:.4f}, recall {recall:.4f}"
         )
         report.limits.append(Limit(f"{o.name}: samples a segment at break-even", found, o.bound))
         # What the cost model says of the same length: where less than two samples would do, both are compared at two.
@@ -109,7 +112,7 @@ class Models:
         )
         return {
             "query": o.models, "sample_s": sample, "segment_s": segment, "fixed_s": fixed, "predicted": predicted,
-            "break_even": found, "precision": precision, "recall": recall,
+            "break_even": found, "operators_alone": kernel, "precision": precision, "recall": recall,
         }  # fmt: skip
 
     def sweep(self, table: Any, segments: Any, options: Options, report: Report) -> dict[str, float]:
@@ -132,12 +135,18 @@ class Models:
         tuples, swept, fit = median(runs, options)
         tuples *= SWEPT / few
         ratio = tuples / (swept + fit)
+        found = ed.sweep(OPERATORS[0].models.replace("12", ":limit"), {"S": segments}, {"limit": values})
+        precision, recall = agreement_of_sweep(table, found, values)
         report.lines.append(
             f"  sweep of {SWEPT} thresholds at {LENGTH} samples a segment: tuples {tuples:.2f} s, models {swept:.3f} s "
-            f"and the fit {fit:.3f} s: {ratio:.1f} times as fast, {tuples / swept:.0f} times without the fit"
+            f"and the fit {fit:.3f} s: {ratio:.1f} times as fast, {tuples / swept:.0f} times without the fit; "
+            f"precision {precision:.4f}, recall {recall:.4f}"
         )
         report.limits.append(Limit(f"sweep of {SWEPT} thresholds, tuples by models", ratio, 20.0, "at least"))
-        return {"tuples_s": tuples, "models_s": swept, "fit_s": fit, "ratio": ratio}
+        return {
+            "tuples_s": tuples, "models_s": swept, "fit_s": fit, "ratio": ratio, "precision": precision,
+            "recall": recall,
+        }  # fmt: skip
 
 
 class Case:
@@ -207,6 +216,57 @@ def agreement(case: Case) -> tuple[float, float]:
     theirs = wanted["_time"].to_numpy()
     both = len(np.intersect1d(mine, theirs))
     return both / max(1, len(mine)), both / max(1, len(theirs))
+
+
+def agreement_of_join(operator: Operator, count: int = 20_000) -> tuple[float, float]:
+    """The same of pairs, at the instants of the samples of either signal: of the partner tuples know the last sample,
+    up to a period old, where models know the value of the instant."""
+    case = Case(operator, count, CALIBRATED[1])
+    wanted = rows_of(case.tables, operator.tuples)
+    session = ed_session(case.fitted)
+    found = session.query(f"{operator.models} SAMPLE EVERY 1").to_arrow()
+    t, k, other = (found[n].to_numpy() for n in ("_time", "k", "other"))
+    period = KEYS // PARTNERS * (PARTNERS + 1)
+    sampled = (t % period == k) | (t % period == other)
+    known = t >= period  # every signal has a sample
+    mine, theirs = (
+        np.unique((t * period + k) * period + other)
+        for t, k, other in (
+            (t[sampled & known], k[sampled & known], other[sampled & known]),
+            tuple(wanted[n].to_numpy()[wanted["_time"].to_numpy() >= period] for n in ("_time", "k", "other")),
+        )
+    )
+    both = len(np.intersect1d(mine, theirs))
+    return both / max(1, len(mine)), both / max(1, len(theirs))
+
+
+def agreement_of_sweep(table: Any, found: Any, values: Any, few: int = 5) -> tuple[float, float]:
+    """The same at the samples, for some of the thresholds together: a sample is found if it lies in an interval of its
+    signal's result."""
+    ts, key, x = (table[n].to_numpy() for n in ("ts", "k", "x"))
+    limit, k, low, high = (found[n].to_numpy() for n in ("limit", "k", "_from", "_to"))
+    both = mine = theirs = 0
+    for v in values[:: max(1, len(values) // few)][:few]:
+        at = limit == v
+        # Intervals of a signal are disjoint: a sample is in one if more have begun than ended.
+        inside = np.zeros(len(ts), np.bool_)
+        for one in np.unique(k[at]):
+            own, rows = at & (k == one), np.flatnonzero(key == one)
+            begun = np.searchsorted(np.sort(low[own]), ts[rows], side="right")
+            ended = np.searchsorted(np.sort(high[own]), ts[rows], side="right")
+            inside[rows] = begun > ended
+        true = x > v
+        both, mine, theirs = both + int((inside & true).sum()), mine + int(inside.sum()), theirs + int(true.sum())
+    return both / max(1, mine), both / max(1, theirs)
+
+
+def ed_session(tables: dict[str, Any]) -> Any:
+    import eddyline as ed
+
+    session = ed.Session()
+    for name, table in tables.items():
+        session.stream(name, table)
+    return session
 
 
 def rows_of(tables: dict[str, Any], text: str) -> Any:
@@ -284,6 +344,32 @@ def median_kernel(table: Any, options: Options) -> float:
     finally:
         fitting.fit_lines = kernel
     return float(np.median(spent[:-1]))
+
+
+def inside_tasks(runs: list[Callable[[], Any]], options: Options) -> list[float]:
+    """The median processor time that each spends inside the tasks of its operators, in turns."""
+    from eddyline.engine.task import Task
+
+    whole, spent = Task.run, [0.0]
+
+    def timed(task: Any, *arguments: Any, **named: Any) -> Any:
+        begin = time.process_time()
+        try:
+            return whole(task, *arguments, **named)
+        finally:
+            spent[0] += time.process_time() - begin
+
+    def of(run: Callable[[], Any]) -> float:
+        spent[0] = 0.0
+        run()
+        return spent[0]
+
+    Task.run = timed  # type: ignore[method-assign]
+    try:
+        turns = [[of(run) for run in runs] for _ in range(2 if options.quick else options.rounds)]
+    finally:
+        Task.run = whole  # type: ignore[method-assign]
+    return [float(v) for v in np.median(np.array(turns), axis=0)]
 
 
 def median(runs: list[Callable[[], Any]], options: Options) -> list[float]:

@@ -4,7 +4,7 @@ Filters, and windows over single signals. Cells differ in how many instants are 
 samples a segment holds. The three ways run in turns over the same samples. The choice may cost 5 % more than tuples at
 most, in every cell; and it should be near the better of the two. The same query without ``ERROR WITHIN`` stands beside
 it: a filter keeps nothing of a signal then and answers at its samples only, and a window is over samples. Windows
-slide by the instants that are asked for there.
+slide by the instants that are asked for there. What models say is compared with tuples, which are exact.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Limit, Options, Report
-from benchmarks.models import ask, cpu
+from benchmarks.models import ask, cpu, rows_of
 
 SAMPLES, KEYS = 500_000, 50
 # Ticks between two samples of a signal, ticks between two instants of the result, noise of the samples.
@@ -62,15 +62,29 @@ class Online:
         behind = float(np.median([turn["auto"] / turn["never"] for turn in turns]))
         best = float(np.median([turn["auto"] / min(turn["never"], turn["always"]) for turn in turns]))
         name = f"{operator}, {step / every:g} samples an instant, noise {noise}"
+        certain, precision, recall = agreement(table, texts)
         report.lines.append(
             f"  {name:48s}{1e9 * spent['never'] / many:7.0f} ns a sample on tuples, "
             f"{1e9 * spent['always'] / many:5.0f} on models, {1e9 * spent['auto'] / many:5.0f} chosen "
-            f"({best:.2f} of the better); without a bound {1e9 * spent['plain'] / many:.0f}"
+            f"({best:.2f} of the better); without a bound {1e9 * spent['plain'] / many:.0f}; of all models' rows "
+            f"{certain:.1%} certain, precision of these {precision:.4f}, recall of all {recall:.4f}"
         )
         report.limits.append(Limit(f"{name}: chosen by tuples", behind, 1.05))
         return {
             "operator": operator, "every": every, "step": step, "noise": noise, **spent, "behind": behind, "best": best,
+            "certain": certain, "precision": precision, "recall": recall,
         }  # fmt: skip
+
+
+def agreement(table: Any, texts: dict[str, str]) -> tuple[float, float, float]:
+    """Of the rows on models: the share that is certain, the share of these that tuples have, and the share of the rows
+    on tuples that are there, certain or not."""
+    found, exact = (rows_of({"S": table}, texts[w]) for w in ("always", "never"))
+    mine, theirs = (t["_time"].to_numpy() * KEYS + t["k"].to_numpy() for t in (found, exact))
+    certain = mine[~found["_uncertain"].to_numpy(zero_copy_only=False)] if len(mine) else mine
+    precision = len(np.intersect1d(certain, theirs)) / max(1, len(certain))
+    recall = len(np.intersect1d(mine, theirs)) / max(1, len(theirs))
+    return len(certain) / max(1, len(mine)), precision, recall
 
 
 def cost(table: Any, text: str) -> float:

@@ -37,7 +37,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from eddyline.core.errors import JobError
+    from eddyline.core.errors import EddylineError, JobError
 
     if options.out.suffix.lower() not in (".parquet", ".pq"):
         raise JobError(f"--out is a .parquet file, not {options.out.name!r}.")
@@ -50,8 +50,11 @@ def _fit(options: argparse.Namespace) -> int:
         options.input, key=_names(options.key), time=options.time, value=_names(options.value), error=options.error,
         degree=options.degree, floor=options.floor, max_gap=options.max_gap, interpolate=options.interpolate,
     )  # fmt: skip
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, options.out)
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, options.out)
+    except OSError as error:
+        raise EddylineError(f"{options.out} cannot be written: {error.strerror or error}.") from error
     counts = counts_of(table)
     left_out = [f"{counts[n]} {word}" for n, word in _LEFT_OUT.items() if counts[n]]
     said = f" ({', '.join(left_out)} left out)" if left_out else ""

@@ -269,6 +269,20 @@ def test_samples_that_differ_at_one_instant_are_counted() -> None:
     assert (counts["S: samples"], counts["S: violations"], counts["S: invalid"]) == (6, 1, 1)
 
 
+def test_late_samples_go_to_the_late_stream_and_into_no_answer() -> None:
+    rows = [{"ts": t, "k": "a", "x": 0.1 * t, "y": 0.0} for t in range(40)]
+    late = {"ts": 5, "k": "a", "x": 99.0, "y": 0.0}
+    answers = []
+    for given in (rows, [*rows[:20], late, *rows[20:]]):
+        session = ed.Session()
+        session.stream("S", given, timestamp="ts")
+        query, other = session.execute("q: SELECT k, x FROM S ERROR WITHIN 0.2 SAMPLE EVERY 3; SELECT row FROM late(q)")
+        answers.append(query.to_arrow().to_pylist())
+    assert answers[0] == answers[1] and len(answers[0]) == 14
+    assert [r["x"] for r in query.late()] == [99.0]
+    assert ['"x": 99.0' in r["row"] for r in other.to_arrow().to_pylist()] == [True]
+
+
 def test_a_key_that_tells_samples_apart_is_told() -> None:
     rows = [{"ts": t, "n": t, "k": "a", "x": 1.0} for t in range(600)]
     text = "SELECT k, x FROM S ERROR WITHIN 1 {} SAMPLE EVERY 1"

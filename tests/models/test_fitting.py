@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import asdict
 from fractions import Fraction
@@ -269,11 +270,40 @@ def test_a_segment_table_survives_parquet(tmp_path: Path) -> None:
         ({"error": 1, "value": "z"}, "'samples' has no column 'z'"),
         ({"error": 1, "value": "word"}, "only numbers can be modelled"),
         ({"error": [1, 2]}, "one for each of the 1 values"),
+        ({"error": None}, "an error bound is a number or a percentage such as '0.05%', not None"),
+        ({"error": b"1"}, "an error bound is a number or a percentage"),
+        ({"error": {}}, "an error bound is a number or a percentage"),
+        ({"error": "-1%"}, "error is finite and not negative, and '-1%' is not"),
+        ({"error": "1%", "floor": -1}, "floor is finite and not negative, and -1 is not"),
+        ({"error": "1%", "floor": "a"}, "the floor of a relative error bound is a number, not 'a'"),
+        ({"error": 1, "floor": 0.5}, "floor is for a relative error"),
+        ({"error": 1, "degree": True}, "degree is a whole number"),
+        ({"error": 1, "max_gap": 0}, "max_gap must be larger than 0"),
+        ({"error": 1, "max_gap": 1.5}, "max_gap: 1.5 is not a whole number of ticks"),
+        ({"error": 1, "max_gap": "5 apples"}, "max_gap: unknown unit 'apples'"),
+        ({"error": 1, "value": ["y", "y"]}, "and 'y' is named twice"),
+        ({"error": 1, "key": "list"}, "the key 'list' is list<.*>: keys are texts"),
+        ({"error": 1, "key": "_to"}, "'_to' is a column of every segment table"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ed.JobError, match=said):
-        ed.fit(pa.table({"ts": [1], "y": [1.0], "word": ["a"]}), **{"time": "ts", "value": "y", **options})
+    table = pa.table({"ts": [1], "y": [1.0], "word": ["a"], "list": [[1]], "_to": [3]})
+    with pytest.raises(ed.JobError, match=said) as caught:
+        ed.fit(table, **{"time": "ts", "value": "y", **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_segments_are_not_fitted_again() -> None:
+    segments = ed.fit([{"ts": t, "x": 1.0} for t in range(9)], time="ts", value="x", error=0.5)
+    with pytest.raises(ed.JobError, match="'samples' holds segments already"):
+        ed.fit(segments, time="_from", value="x", error=0.5)
+
+
+def test_a_degree_may_be_a_number_of_numpy() -> None:
+    rows = [{"ts": t, "x": 1.0} for t in range(9)]
+    for degree in (1, 2):
+        options: dict[str, Any] = {"time": "ts", "value": "x", "error": 0.5}
+        assert ed.fit(rows, degree=np.int64(degree), **options).equals(ed.fit(rows, degree=degree, **options))
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,6 +317,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "--out is a .parquet file" in capsys.readouterr().err
     assert cli.main([*arguments, "--key", "kk", "--out", str(out)]) == 2
     assert "in.parquet' has no column 'kk'. Did you mean 'k'?" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert cli.main([*arguments, "--out", str(tmp_path / "file" / "s.parquet")]) == 1
+    assert re.fullmatch("error: .*s.parquet cannot be written: .*\\.\n", capsys.readouterr().err)
 
 
 def test_samples_may_come_in_any_number_of_steps() -> None:

@@ -209,6 +209,19 @@ def test_bounds_follow_the_values_and_are_decisions() -> None:
 # ── the two properties that inversion rests on ────────────────────────────────────────────────────────────────────────
 
 
+def test_a_pinned_query_keeps_the_bounds_of_its_samples() -> None:
+    rows = [{"ts": t, "k": "a", "x": float(1 + t // 20), "y": 1.0} for t in range(200)]
+    for pinned in (False, True):
+        session = ed.Session()
+        session.stream("S", rows, timestamp="ts")
+        text = "SELECT k, x * y AS p FROM S ERROR WITHIN 1 SAMPLE EVERY 7"
+        query = session.query(text, models="always", pinned=pinned)
+        assert len(query.to_arrow()) == 29
+        found = [d for d in query.decisions if d.kind == "input bounds"]
+        assert len(found) > 2 and all(d.applied != pinned for d in found)
+        assert len({str(d.before) for d in found}) == (1 if pinned else len(found))
+
+
 def test_results_are_subranges_of_the_segments_that_caused_them_and_keys_determine_values() -> None:
     seen = 0
     for seed in range(12):

@@ -119,11 +119,17 @@ def test_results_come_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         ("SELECT k, x FROM S WHERE x > :c", {"c": ["high"]}, "must be numbers"),
         ("SELECT k, x FROM S WHERE x > :c", {"c": [float("nan")]}, "finite"),
         ("SELECT k, x FROM S WHERE x > :c AND z > 1", {"c": [1]}, "z"),
+        ("SELECT k, x FROM S WHERE x > :c", {"c": [[1, 2], [3, 4]]}, "are one list of numbers"),
     ],
 )
 def test_refusals(text: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(JobError, match=message):
         ed.sweep(text, {"S": segments(1)}, parameters)
+
+
+def test_streams_have_names() -> None:
+    with pytest.raises(JobError, match="streams are segment tables by name"):
+        ed.sweep("SELECT k, x FROM S WHERE x > :c", [segments(1)], {"c": [1]})  # type: ignore[arg-type]
 
 
 def test_tuples_are_refused() -> None:

@@ -169,6 +169,38 @@ def test_the_cheaper_way_is_taken_and_shown(every: int, noise: float, way: str, 
         )
 
 
+@pytest.mark.usefixtures("typical")
+def test_a_pinned_query_keeps_the_way_of_its_keys() -> None:
+    text = "SELECT k, x FROM S WHERE x > 4 ERROR WITHIN 0.2 SAMPLE EVERY 1"
+    rows = wave(50, 0.01, 6000)
+
+    def started(pinned: bool) -> tuple[ed.Session, Any]:
+        session = ed.Session()
+        batches = pa.Table.from_pylist(rows, SCHEMA).to_batches(max_chunksize=100)
+        session.stream("S", pa.Table.from_batches(batches, SCHEMA).to_batches(), timestamp="ts")
+        return session, session.query(text, pinned=pinned)
+
+    def ways(query: Any) -> list[tuple[Any, bool]]:
+        return [(d.after, d.applied) for d in query.decisions if d.kind == "tuples or models"]
+
+    _, query = started(pinned=True)
+    found = query.to_arrow()
+    assert ways(query) == [("models", False)] and not any(found["_uncertain"].to_pylist())
+    assert query.statistics()["model-query 1"]["S: keys on tuples"] == 1
+    session, query = started(pinned=True)
+    for _ in range(20):
+        session.step()
+    query.unpin()
+    query.to_arrow()
+    assert ways(query) == [("models", False), ("models", True)]
+    session, query = started(pinned=False)
+    for _ in range(20):
+        session.step()
+    query.pin()
+    assert query.to_arrow() and ways(query) == [("models", True)]
+    assert query.statistics()["model-query 1"]["S: keys on models"] == 1
+
+
 class Ticking(SystemClock):
     """A clock that goes on by as much as it is told."""
 

@@ -80,6 +80,12 @@ def _fitted(context: Context, clauses: ModelClauses, node: Source, stream: Strea
         *(Field(f"{alias}.{f.name}", pa.float64()) for f in values),
     )
     names_of = tuple(f.name for f in (*key, *values))
+    if stream.timestamp is not None:
+        context.unread[stream.timestamp.lower()] = "each row of the result has its instant as _time"
+    why = "it is no number, and BY does not name it" if clauses.by else "it is neither a number, a text nor a Boolean"
+    for f in stream.schema:
+        if f.name not in (*names_of, stream.timestamp):
+            context.unread[f.name.lower()] = why
     model = FittedRows(tuple(f.name for f in key), tuple(f.name for f in values))
     return StreamScan(stream.name, alias, Schema(fields), names_of, model)
 

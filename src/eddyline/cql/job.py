@@ -28,7 +28,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from eddyline.core.errors import CqlError, Span, did_you_mean
 from eddyline.core.overload import Overload
 from eddyline.cql.cursor import Cursor
-from eddyline.cql.model_syntax import split_model_clauses
+from eddyline.cql.model_syntax import clause_at, split_model_clauses
 from eddyline.cql.options import parse_options, split_options
 from eddyline.cql.overload import parse_overload
 from eddyline.cql.parsing import parse_query, tokenize
@@ -249,7 +249,14 @@ def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Sp
         if tail.current is not None:
             raise tail.error(f"unexpected '{tail.current.text}' after the options.")
     query_text = cursor.text[tokens[0].start : tokens[-1].end + 1]
-    query = parse_query(tokens, cursor.text)
+    try:
+        query = parse_query(tokens, cursor.text)
+    except CqlError as error:
+        inside = None if error.span is None else clause_at(tokens, error.span.start)
+        if inside is None:
+            raise
+        message = f"{inside} belongs to a whole query: write it at the end, behind all parentheses."
+        raise CqlError(message, error.text, error.span) from None
     if clauses is not None:
         query.meta["clauses"] = clauses
         query_text = cursor.text[tokens[0].start : clauses.span.end]

@@ -12,6 +12,7 @@ is S.v · t, and ``S.at^2`` is S.a · t².
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -55,7 +56,19 @@ def split_model_clauses(tokens: list[Token], text: str) -> tuple[list[Token], Mo
     return tokens, None
 
 
+def clause_at(tokens: list[Token], place: int) -> str | None:
+    """The clause whose first or second word stands at a place of the text; None: no clause does."""
+    i = next((i for i, t in enumerate(tokens) if t.start <= place <= t.end), 0)
+    for words in _CLAUSES:
+        for start in (i, i - 1):
+            if start >= 0 and tuple(map(_word, tokens[start : start + len(words)])) == words:
+                return " ".join(words)
+    return None
+
+
 def _begins(tokens: list[Token], i: int) -> bool:
+    if tokens[i - 1].token_type is TokenType.DOT:
+        return False  # the name of a column
     after = tokens[i + 1] if i + 1 < len(tokens) else None
     match _word(tokens[i]):
         case "ERROR" | "SAMPLE" | "MAX":
@@ -78,6 +91,10 @@ def _parse(cursor: Cursor) -> ModelClauses:
     while (place := cursor.current) is not None:
         clause = next((c for c in _CLAUSES if cursor.word(*c)), None)
         if clause is None:
+            second = next((w for first, *w in _CLAUSES if w and first == _word(place)), None)
+            if second is not None:
+                word = _word(place)
+                raise cursor.error(f"{word} is followed by {second[0]}: write {word} {second[0]} ….", place)
             names = [" ".join(c) for c in _CLAUSES]
             hint = did_you_mean(place.text, [w for c in _CLAUSES for w in c])
             raise cursor.error(f"expected {', '.join(names)} or the end of the query, but {cursor.found()}.{hint}")
@@ -122,7 +139,10 @@ def _number(cursor: Cursor, needs: str) -> float:
     number = cursor.take(TokenType.NUMBER)
     if number is None:
         raise cursor.error(f"{needs}, but {cursor.found()}.")
-    return float(number.text)
+    found = float(number.text)
+    if not math.isfinite(found):
+        raise cursor.error(f"{needs}, and {number.text} is larger than any number here.", number)
+    return found
 
 
 def _width(cursor: Cursor, clause: str) -> IntervalText:
@@ -185,7 +205,12 @@ class _ModelParser:
             if self.cursor.take(TokenType.STAR):
                 found = _times(found, self._factor())
             elif self.cursor.take(TokenType.SLASH):
-                number = self.cursor.expect(TokenType.NUMBER, "a number")
+                number = self.cursor.take(TokenType.NUMBER)
+                if number is None:
+                    raise self.cursor.error(
+                        f"MODEL divides by numbers alone, but {self.cursor.found()}: what is divided by a column is no "
+                        "polynomial of columns."
+                    )
                 if float(number.text) == 0:
                     raise self.cursor.error("MODEL divides by zero.", number)
                 found = _times(found, {0: [(1 / float(number.text), ())]})

@@ -40,6 +40,7 @@ class Context:
     depth: int = 0  # of the expression that is being bound
     modelled: bool = False  # it is a query on models
     clauses: Any = None  # the ``ModelClauses`` behind it; None: there are none
+    unread: dict[str, str] = field(default_factory=dict)  # columns that a query on models does not have, and why
     arrival_order: ArrivalOrder = field(init=False)
 
     def __post_init__(self) -> None:
@@ -213,6 +214,9 @@ class Scope:
             which = f"{table} has none of them" if table else "no stream of this query has one of them"
             message = f"{name} is a column of TUMBLE, HOP, SESSION and RANGE … SLIDE windows, and {which}."
             return self.context.error(message, node)
+        if name.lower() in self.context.unread:
+            reason = self.context.unread[name.lower()]
+            return self.context.error(f"{whole} is no column of a query with ERROR WITHIN: {reason}.", node)
         candidates = [v for v in (self.of_alias(table) if table else self.visible) if not v.implicit]
         of = f" of {table}" if table else ""
         hint = did_you_mean(name, (v.name for v in candidates)) or _columns_hint(v.name for v in candidates)

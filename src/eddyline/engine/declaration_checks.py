@@ -120,7 +120,12 @@ def duration(value: Any, kind: TimeKind, what: str) -> int:
             value = IntervalText(Decimal(amount), unit.strip() or None)
         except InvalidOperation as e:
             raise JobError(f"{what} is a number or a text such as '5 seconds', not {value!r}.") from e
-    ticks = resolve_duration(value, kind)
+    try:
+        ticks = resolve_duration(value, kind)
+    except CqlError as error:
+        if error.text:
+            raise
+        raise JobError(f"{what}: {error.message}") from None
     if ticks < 0:
         raise JobError(f"{what} must not be negative, and it is {value}.")
     return ticks

@@ -17,6 +17,7 @@ from eddyline.core.errors import JobError
 from eddyline.core.schema import Schema
 from eddyline.engine.declaration_checks import column_named, duration, time_kind
 from eddyline.io.resolve import open_source
+from eddyline.io.segments import SegmentSource
 from eddyline.io.source import plain
 from eddyline.models.fitting import ErrorBound, Fitter
 from eddyline.models.segments import FROM, SAMPLES, TO, ModelledValue, SegmentLayout
@@ -54,6 +55,8 @@ def fit(
     if not opened.finite:
         raise JobError("fit reads a source to its end, and this one has none.")
     called = str(source) if isinstance(source, str | Path) else "samples"
+    if isinstance(opened, SegmentSource):
+        raise JobError(f"{called!r} holds segments already: fit the samples that they were fitted to.")
     plan = FitPlan.of(
         Schema.from_arrow(opened.schema), called, time=time, value=value, key=key, error=error, degree=degree,
         floor=floor, max_gap=max_gap, interpolate=interpolate,
@@ -93,14 +96,25 @@ class FitPlan:
         names = [column_named(called, found, n) for n in (check.text(time, "the time"), *keys, *values)]
         stamp, keys, values = names[0], tuple(names[1 : 1 + len(keys)]), tuple(names[1 + len(keys) :])
         reserved = [n for n in (*keys, *values) if n in (FROM, TO, SAMPLES)]
-        if reserved or len(set(names)) < len(names):
-            raise JobError(f"time, key and value are different columns, none called {FROM}, {TO} or {SAMPLES}.")
+        if reserved:
+            raise JobError(f"{reserved[0]!r} is a column of every segment table: give it another name.")
+        twice = [n for n in names if names.count(n) > 1]
+        if twice:
+            raise JobError(f"time, key and value are different columns, and {twice[0]!r} is named twice.")
+        for name in keys:
+            if pa.types.is_nested(found[name].type):
+                raise JobError(f"the key {name!r} is {found[name].type}: keys are texts, numbers, Booleans or times.")
         for name in values:
             if not _is_number(found[name].type):
                 raise JobError(f"the value {name!r} is {found[name].type}, and only numbers can be modelled.")
         kind = time_kind(called, found, stamp)
+        degree = int(degree) if isinstance(degree, np.integer) else degree
         bounds = tuple(bounds_of(error, floor, len(values)))
         gap = None if max_gap is None else duration(max_gap, kind, "max_gap")
+        if gap == 0:
+            raise JobError("max_gap must be larger than 0: leave it out if every silence belongs to a segment.")
+        if floor and not any(b.relative for b in bounds):
+            raise JobError("floor is for a relative error such as '0.05%': an absolute one is its own floor.")
         modelled = (
             ModelledValue(n, degree, b.amount, b.relative, b.floor) for n, b in zip(values, bounds, strict=True)
         )
@@ -126,7 +140,8 @@ class FitPlan:
 
 def bounds_of(error: float | str | Sequence[float | str], floor: float, many: int) -> list[ErrorBound]:
     """One bound for each value."""
-    given = [error] * many if isinstance(error, str | int | float | ErrorBound) else list(error)
+    several = isinstance(error, Sequence | np.ndarray) and not isinstance(error, str | bytes)
+    given: list[Any] = list(error) if several else [error] * many  # type: ignore[arg-type]
     if len(given) != many:
         raise JobError(f"error is one bound, or one for each of the {many} values, not {len(given)}.")
     return [ErrorBound.of(e, floor) for e in given]

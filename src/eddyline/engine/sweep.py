@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from eddyline.core import arguments as check
 from eddyline.core.delta import Delta, Float64s
-from eddyline.core.errors import CqlError, JobError, did_you_mean
+from eddyline.core.errors import CqlError, DataError, JobError, did_you_mean
 from eddyline.core.time import TimeKind
 from eddyline.cql import bind
 from eddyline.engine.session import Session
@@ -28,7 +28,7 @@ from eddyline.io.resolve import open_source
 from eddyline.kernels.polynomials import GE, GT, LE, LT
 from eddyline.kernels.sweep import sweep_lines
 from eddyline.models import program as pg
-from eddyline.models.arithmetic import evaluate
+from eddyline.models.arithmetic import evaluate, refuse_divisions_by_zero
 from eddyline.models.pieces import Pieces, for_kernel, padded
 from eddyline.models.segments import FROM, TO
 from eddyline.models.sources import FittedRows, ticks
@@ -71,9 +71,7 @@ def _batches(
     base: Path | str | None,
 ) -> tuple[list[pa.RecordBatch], pa.Schema]:  # fmt: skip
     values = checked_parameters(check.text(text, "a query"), parameters)
-    session = Session(base=base)
-    for name, source in streams.items():
-        session.stream(name, source)
+    session = _declared(streams, base)
     tables: dict[str, Delta] = {}
     made: list[pa.RecordBatch] = []
     schema: pa.Schema | None = None
@@ -84,6 +82,15 @@ def _batches(
         schema = query.schema(list(values))
     assert schema is not None
     return [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in made], schema
+
+
+def _declared(streams: Any, base: Path | str | None) -> Session:
+    if not isinstance(streams, Mapping):
+        raise JobError(f"streams are segment tables by name, such as {{'S': table}}, not {check.shown(streams)}.")
+    session = Session(base=base)
+    for name, source in streams.items():
+        session.stream(name, source)
+    return session
 
 
 def checked_parameters(text: str, parameters: Any) -> dict[str, Float64s]:
@@ -105,6 +112,8 @@ def checked_parameters(text: str, parameters: Any) -> dict[str, Float64s]:
             found[name] = np.array(list(given), np.float64)
         except (TypeError, ValueError):
             raise JobError(f"the values of :{name} must be numbers, and {check.shown(given)} are not.") from None
+        if found[name].ndim != 1:
+            raise JobError(f"the values of :{name} are one list of numbers, not {check.shown(given)}.")
         if not np.isfinite(found[name]).all() or not len(found[name]):
             raise JobError(f"the values of :{name} must be finite numbers, at least one.")
     if len({len(v) for v in found.values()}) > 1:
@@ -164,9 +173,7 @@ def sweep_schema(
 ) -> pa.Schema:
     """The columns of ``sweep`` with parameters of these names; nothing but the streams' schemas is read."""
     values = checked_parameters(check.text(text, "a query"), {n: [1.0] for n in names})
-    session = Session(base=base)
-    for name, source in streams.items():
-        session.stream(name, source)
+    session = _declared(streams, base)
     return next(_schema(plan.query, names) for _, plan in _planned(text, values, session))
 
 
@@ -296,10 +303,14 @@ class _Swept:
         name = self._parameter(b)
         if name is None or not columns_of(a) & pieces.values.keys():
             return None
-        one = evaluate(a, pieces)
         piece_count = len(pieces)
-        if items is not None:
-            pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
+        try:
+            refuse_divisions_by_zero(a, pieces)
+            one = evaluate(a, pieces)
+            if items is not None:
+                pieces = pg.run(pg.Map(pg.Source(0), tuple(items)), [pieces], self.query.program.scale)
+        except DataError:
+            return None  # it may be of pieces that the condition leaves out
         if len(pieces) != piece_count:  # a map that cuts pieces, as abs() does
             return None
         if not one.plain or one.c.shape[1] > 2 or any(not v.plain or v.c.shape[1] > 2 for v in pieces.values.values()):

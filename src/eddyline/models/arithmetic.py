@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Float64s
-from eddyline.core.errors import JobError
+from eddyline.core.errors import DataError, JobError
 from eddyline.expr.describe import describe
 from eddyline.expr.evaluate import compile_expr
-from eddyline.expr.nodes import Call, Cast, Column, Expr, Literal, columns_of
+from eddyline.expr.failures import RowErrors
+from eddyline.expr.nodes import Call, Cast, Column, Expr, Literal, columns_of, walk
 from eddyline.models.pieces import Pieces, Value, horner, padded
 
 MAX_DEGREE = 16
@@ -58,6 +59,8 @@ def shape_of(e: Expr, shapes: Mapping[str, Shape]) -> Shape | None:
         case Call(function="divide", args=(a, b)):
             if shape_of(b, shapes) is not None:
                 raise NotPolynomial(f"{describe(e)!r} divides by a modelled value, which gives no polynomial.")
+            if literal(b) == 0:
+                raise NotPolynomial(f"{describe(e)!r} divides by zero.")
             return _plain(shape_of(a, shapes), e)
         case Call(function="pow", args=(a, b)):
             power = exponent(b)
@@ -90,11 +93,16 @@ def _bounded(degree: int, e: Expr) -> Shape:
     return Shape(degree)
 
 
-def exponent(e: Expr) -> int | None:
-    """The whole power that an expression is, if it is one."""
+def literal(e: Expr) -> Any:
+    """The value of a constant; None: it is none."""
     while isinstance(e, Cast):
         e = e.operand
-    value: Any = e.value if isinstance(e, Literal) else None
+    return e.value if isinstance(e, Literal) else None
+
+
+def exponent(e: Expr) -> int | None:
+    """The whole power that an expression is, if it is one."""
+    value = literal(e)
     if value is None or isinstance(value, bool | str) or not 0 <= value <= MAX_DEGREE or value != int(value):
         return None
     return int(value)
@@ -125,7 +133,32 @@ def evaluate(e: Expr, pieces: Pieces) -> Value:
 
 def constant(e: Expr, pieces: Pieces) -> pa.Array:
     """What reads no modelled value, for each piece."""
-    return compile_expr(e)(pieces.columns, len(pieces))
+    try:
+        return compile_expr(e)(pieces.columns, len(pieces))
+    except RowErrors as failed:
+        row = min(failed.errors)
+        raise _for_piece(str(failed.errors[row]), e, pieces, row) from None
+
+
+def refuse_divisions_by_zero(e: Expr, pieces: Pieces) -> None:
+    """A modelled value is divided by what is not modelled: where that is zero the query stops, as it does on tuples.
+    Below AND and OR the other side may make up for it, and the comparison is neither true nor false instead."""
+    if any(isinstance(part, Call) and part.function in ("and", "or") for part in walk(e)):
+        return
+    for part in walk(e):
+        if isinstance(part, Call) and part.function == "divide" and columns_of(part) & pieces.values.keys():
+            zero = numbers(constant(part.args[1], pieces)) == 0.0
+            if zero.any():
+                message = f"division by zero in {describe(part)!r}"
+                raise _for_piece(message, part, pieces, int(np.flatnonzero(zero)[0]))
+
+
+def _for_piece(message: str, e: Expr, pieces: Pieces, row: int) -> DataError:
+    """The error of an expression for one piece."""
+    read = sorted(columns_of(e) & pieces.columns.keys())
+    shown = ", ".join(f"{n.rpartition('.')[2]} = {pieces.columns[n][row].as_py()!r}" for n in read)
+    which = f", where {shown}" if shown else ""
+    return DataError(f"{message.rstrip('.')}{which}: leave such signals out (WHERE).")
 
 
 def numbers(array: pa.Array) -> Float64s:
@@ -153,9 +186,16 @@ def magnitude(c: Float64s, reach: Float64s) -> Float64s:
     return horner(np.abs(c), reach)
 
 
+def quotient(a: Float64s, b: Float64s) -> Float64s:
+    """By zero it is no number, which compares with nothing: where it would be a result it is refused before."""
+    by = np.where(b[:, :1] == 0.0, np.nan, b[:, :1])
+    found: Float64s = a / by
+    return found
+
+
 _ARITHMETIC: dict[str, Callable[[Float64s, Float64s], Float64s]] = {
     "add": added,
     "subtract": lambda a, b: added(a, -b),
     "multiply": product,
-    "divide": lambda a, b: a / b[:, :1],
+    "divide": quotient,
 }

@@ -22,7 +22,7 @@ import numpy as np
 from eddyline.core.delta import Float64s
 from eddyline.expr.nodes import Call, Cast, Column, Expr, columns_of
 from eddyline.kernels.polynomials import EQ, HIGH_CLOSED, LOW_CLOSED
-from eddyline.models.arithmetic import added, evaluate, exponent, magnitude, product
+from eddyline.models.arithmetic import added, evaluate, exponent, magnitude, product, quotient
 from eddyline.models.pieces import Intervals, Pieces, Value, horner, shifted
 from eddyline.models.solving import solve
 
@@ -55,7 +55,7 @@ def error_of(e: Expr, pieces: Pieces, scale: float) -> Float64s | None:
             return _sum(error_of(a, pieces, scale), error_of(b, pieces, scale))
         case Call(function="divide", args=(a, b)):
             error, by = error_of(a, pieces, scale), np.abs(evaluate(b, pieces).c[:, :1])
-            return None if error is None else error / by
+            return None if error is None else quotient(error, by)
         case Call(function="multiply", args=(a, b)):
             return _product_error(a, b, pieces, scale)
         case Call(function="pow", args=(a, b)):

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.arguments import shown
 from eddyline.core.delta import Bools, Float64s, Int64s
 from eddyline.core.errors import JobError
 from eddyline.kernels.fit import LATE, REPEATED, VIOLATIONS, fit_greedy, group_rows
@@ -49,16 +50,11 @@ class ErrorBound:
             return value
         text = str(value).strip()
         relative = text.endswith("%")
-        try:
-            amount = float(text[:-1].strip()) / 100 if relative else float(text)
-            floor = float(floor)
-        except (TypeError, ValueError):
-            raise JobError(f"an error bound is a number or a percentage such as '0.05%', not {value!r}.") from None
-        if isinstance(value, bool) or not (np.isfinite(amount) and amount >= 0 and np.isfinite(floor) and floor >= 0):
-            raise JobError(
-                f"an error bound and its floor are finite and not negative, and {value!r} with {floor} is not."
-            )
-        return ErrorBound(amount, relative, floor)
+        amount = _not_negative(
+            text.removesuffix("%"), value, "error", "an error bound is a number or a percentage such as '0.05%'"
+        )
+        floor = _not_negative(floor, floor, "floor", "the floor of a relative error bound is a number")
+        return ErrorBound(amount / 100 if relative else amount, relative, floor)
 
     def at(self, values: Float64s) -> Float64s:
         """The bound of each value."""
@@ -75,6 +71,18 @@ class ErrorBound:
         if not self.relative:
             return f"{self.amount:g}"
         return f"{self.amount * 100:.4g}%" + (f" (floor {self.floor:.4g})" if self.floor else "")
+
+
+def _not_negative(text: Any, given: Any, name: str, wanted: str) -> float:
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        number = np.nan
+    if isinstance(given, bool | bytes) or (np.isnan(number) and not isinstance(given, float)):
+        raise JobError(f"{wanted}, not {repr(given) if isinstance(given, str) else shown(given)}.")
+    if not (np.isfinite(number) and number >= 0):
+        raise JobError(f"{name} is finite and not negative, and {given!r} is not.")
+    return number
 
 
 def narrowed(bounds: Float64s | float, values: Float64s) -> Float64s:

@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.core.delta import Bools, Float64s
 from eddyline.expr.nodes import Call, Cast, Column, Expr, Literal, columns_of
 from eddyline.models import program as pg
-from eddyline.models.arithmetic import constant, evaluate
+from eddyline.models.arithmetic import constant, evaluate, refuse_divisions_by_zero
 from eddyline.models.pieces import Pieces
 from eddyline.models.solving import truths
 
@@ -60,9 +60,10 @@ def at_instants(node: pg.Node, rows: Pieces) -> Pieces:
 
 
 def restricted(rows: Pieces, conjuncts: Sequence[Expr]) -> Pieces:
-    """The rows for which all conjuncts are true."""
-    for c in conjuncts:
+    """The rows for which all conjuncts are true; what reads no modelled value is asked first."""
+    for c in sorted(conjuncts, key=lambda c: bool(columns_of(c) & rows.values.keys())):
         if len(rows):
+            refuse_divisions_by_zero(c, rows)
             keep = holds(c, rows)
             if not keep.all():
                 rows = rows.take(np.flatnonzero(keep))

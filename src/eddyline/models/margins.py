@@ -16,7 +16,7 @@ from eddyline.core.errors import JobError
 from eddyline.expr.describe import describe
 from eddyline.expr.nodes import Call, Expr, columns_of
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
-from eddyline.models.arithmetic import Shape, added, constant, product, shape_of
+from eddyline.models.arithmetic import Shape, added, constant, product, refuse_divisions_by_zero, shape_of
 from eddyline.models.error_bounds import bounded, cut_at_roots, cut_at_signs, with_error
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.pieces import Intervals, Pieces, Value, concat
@@ -33,6 +33,7 @@ def restrict_within(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> 
         if c not in modelled and len(pieces):
             pieces = pieces.take(np.flatnonzero(truths(constant(c, pieces))))
     for c in modelled:
+        refuse_divisions_by_zero(c, pieces)
         if len(pieces) and bounded(pieces):
             pieces = cut_at_signs(pieces, [c], scale)
             certain = where(c, pieces, scale, CERTAIN)

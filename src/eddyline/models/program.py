@@ -14,7 +14,7 @@ import numpy as np
 from eddyline.core.catalog import SplitDef
 from eddyline.expr.nodes import Column, Expr, columns_of
 from eddyline.models.aggregate_errors import aggregate_within, beside
-from eddyline.models.arithmetic import constant
+from eddyline.models.arithmetic import constant, refuse_divisions_by_zero
 from eddyline.models.error_bounds import bounded, cut_at_signs, with_error
 from eddyline.models.fitting import ErrorBound
 from eddyline.models.joining import joined
@@ -137,6 +137,8 @@ def _restricted(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Piec
 
 
 def _mapped(pieces: Pieces, items: Sequence[tuple[str, Expr]], scale: float) -> Pieces:
+    for _, e in items:
+        refuse_divisions_by_zero(e, pieces)
     pieces = cut_at_signs(pieces, [e for _, e in items], scale)
     values: dict[str, Value] = {}
     columns = {}

@@ -118,10 +118,11 @@ class SegmentLayout:
                 tuple(said["key"]), tuple(ModelledValue(**v) for v in said["values"]), TimeKind(said["kind"]),
                 said["time"], said["max_gap"],
             )  # fmt: skip
-            if not all(isinstance(v.degree, int) and v.degree >= 0 for v in layout.values):
-                raise ValueError("a degree is a whole number")
+            if not layout.values or not all(isinstance(v.degree, int) and v.degree >= 0 for v in layout.values):
+                raise ValueError("segments have values, and a degree is a whole number")
         except (KeyError, TypeError, ValueError) as error:
-            raise JobError(f"{place}: the metadata {METADATA.decode()!r} are not those of a segment table.") from error
+            message = f"{place}: the metadata {METADATA.decode()!r} are not those of a segment table"
+            raise JobError(f"{message}: fit it again, or remove them to read plain rows.") from error
         if version != 1:
             raise JobError(f"{place} holds segments of format {version}, and only format 1 is read: fit it again.")
         missing = [n for n in (*layout.key, FROM, TO, *(v.name for v in layout.values)) if n not in names]

@@ -19,7 +19,15 @@ from eddyline.expr.nodes import Call, Expr, columns_of
 from eddyline.kernels import intervals
 from eddyline.kernels import polynomials as kernels
 from eddyline.kernels.polynomials import EQ, GE, GT, LE, LT, NE
-from eddyline.models.arithmetic import MAX_DEGREE, Shape, constant, evaluate, product, shape_of
+from eddyline.models.arithmetic import (
+    MAX_DEGREE,
+    Shape,
+    constant,
+    evaluate,
+    product,
+    refuse_divisions_by_zero,
+    shape_of,
+)
 from eddyline.models.pieces import Intervals, Pieces, Value, for_kernel
 
 Comparison = Callable[[Expr, Expr, int], Intervals]
@@ -75,6 +83,7 @@ def restrict(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:
                 pieces = pieces.take(np.flatnonzero(keep))
     for c in modelled:
         if len(pieces):
+            refuse_divisions_by_zero(c, pieces)
             pieces = pieces.cut(solutions(c, pieces, scale))
     return pieces
 

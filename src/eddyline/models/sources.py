@@ -7,6 +7,7 @@ would be behind the other is dropped.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eddyline.core.amounts import amount
 from eddyline.core.delta import Bools, Float64s, Int64s, combine
+from eddyline.core.errors import InvalidRowsWarning
 from eddyline.core.schema import Field, Schema
 from eddyline.kernels.polynomials import LOW_CLOSED
 from eddyline.kernels.time_join import next_starts
@@ -158,7 +161,7 @@ class RowStore:
         self.model, self.schema, self.prefix, self.horizon, self.scale = model, schema, prefix, horizon, scale
         self.time: Int64s = np.empty(0, np.int64)
         self.columns: dict[str, pa.Array] = {n: pa.array([], schema[n].type) for n in schema.names}
-        self.invalid = 0
+        self.warned = False  # of rows whose coefficients are no numbers
         self._next: Float64s | None = None
         self._ends: Float64s | None = None
         self.twin: RowStore | None = None  # another input that may read the same rows, as in a self-join
@@ -191,6 +194,16 @@ class RowStore:
         else:
             self.columns, self.time = {n: columns[n] for n in self.schema.names}, time.copy()
 
+    def _warn(self, good: Bools) -> None:
+        if not self.warned:
+            self.warned = True
+            rows = amount(int((~good).sum()), "row")
+            message = (
+                f"{self.prefix.rstrip('.')}: a coefficient of {rows} so far is NULL or not finite. Such a row "
+                "ends the model before it and has no value itself: repair it, or leave it out."
+            )
+            warnings.warn(message, InvalidRowsWarning, stacklevel=2)
+
     def pieces(self, known: float, end: float | None) -> Pieces:
         """All pieces. The future of those without an end is known up to ``known`` only; ``end`` is that of time."""
         n = len(self.time)
@@ -202,7 +215,9 @@ class RowStore:
             values[f"{self.prefix}{name}"] = Value(c, error=errors.get(name))
             finite = np.isfinite(c)
             if not finite.all():
-                keep &= finite.all(axis=1)
+                good: Bools = np.logical_and.reduce(finite, axis=1)
+                self._warn(good)
+                keep &= good
         constants = {f"{self.prefix}{c}": self.columns[c] for c in self.model.constants(self.schema)}
         found = Pieces(low, high, closed, low, values, constants)
         return found if keep.all() and n else found.take(np.flatnonzero(keep))

@@ -15,7 +15,7 @@ the same prices how they were cut into batches does not show.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -77,6 +77,7 @@ class KeyChoice:
         self.last = np.zeros((0, width))
         self.rate, self.length = np.zeros(0), np.zeros(0)
         self.since = np.zeros((0, 3), np.int64)  # at the last review: samples, segments; whether it is a profile now
+        self.suggested: dict[int, int] | None = None  # of a pinned query, the ways that were suggested last
 
     def grow(self, known: int) -> None:
         more = known - len(self.keys)
@@ -114,16 +115,31 @@ class KeyChoice:
         before = np.where(profiled, TUPLES, keys[held, MODE])
         keys[held, MODE] = np.where(profile | stays, MODELS, TUPLES)
         after = np.where(profile, TUPLES, keys[held, MODE])
+        if self.suggested is not None:  # it is measured on; a key keeps its way
+            keys[held, MODE] = np.where(profile, MODELS, before)
         seen = keys[held, SEEN]
         keys[held, LIMIT] = seen + np.where(profile, PROFILE, np.clip(seen, PERIOD, LONGEST))
         keys[held, INSTANTS] = 0
         since[held] = np.column_stack([keys[held, SEEN], segments, profile])
         found = []
         for way in (TUPLES, MODELS):
-            changed = held[(before != way) & (after == way)]
+            changed = self._news(held[(before != way) & (after == way)], way)
             if len(changed):
-                found.append(self._decision(changed, way, shown))
+                decision = self._decision(changed, way, shown)
+                found.append(replace(decision, applied=self.suggested is None))
         return found
+
+    def pin(self, pinned: bool) -> None:
+        """Keep the way of each key, or let it change again."""
+        self.suggested = {} if pinned else None
+
+    def _news(self, changed: Int64s, way: int) -> Int64s:
+        """Of a pinned query those keys for which the same was not suggested last."""
+        if self.suggested is None:
+            return changed
+        news = [k for k in changed.tolist() if self.suggested.get(k) != way]
+        self.suggested |= dict.fromkeys(news, way)
+        return np.array(news, np.int64)
 
     def _decision(self, changed: Int64s, way: int, shown: Callable[[int], str]) -> Decision:
         names = ("tuples", "models")

@@ -7,12 +7,12 @@ values lie on straight lines between them. Above, conditions and maps are evalua
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from eddyline.expr.nodes import Column, Expr, columns_of, substitute
+from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute, walk
 from eddyline.kernels.window_tuples import AVG, MAX, MIN
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import Shape, shape_of
@@ -64,6 +64,8 @@ def window_plan(program: pg.Program, model: FittedRows, prefix: str) -> WindowPl
         return "an extreme over several signals"
     if not all(_linear(e, shapes) for _, _, e in node.functions):
         return "what is aggregated is not linear in the samples"
+    if any(isinstance(p, Call) and p.function == "divide" and columns_of(p.args[1]) for p in _parts(node)):
+        return "what is aggregated is divided by a column"
     distinct = list(dict.fromkeys(e for _, _, e in node.functions))
     arguments = pg.Map(_without_conditions(node.input), tuple((f"{_ARGUMENT}{j}", e) for j, e in enumerate(distinct)))
     names = tuple(f"{_VALUE}{name}" for name, _, _ in node.functions)
@@ -97,6 +99,21 @@ def _below(node: pg.Node, model: FittedRows, prefix: str) -> tuple[dict[str, Sha
             return "an aggregate reads another one"
         case pg.Join():
             return "signals are joined"
+
+
+def _parts(node: pg.Node) -> Iterator[Expr]:
+    """All parts of the expressions of an aggregate and of what stands below it."""
+    match node:
+        case pg.Map():
+            expressions = [e for _, e in node.items]
+        case pg.Aggregate():
+            expressions = [e for _, _, e in node.functions]
+        case _:
+            expressions = []
+    for e in expressions:
+        yield from walk(e)
+    if not isinstance(node, pg.Source | pg.Join):
+        yield from _parts(node.input)
 
 
 def _linear(e: Expr, shapes: dict[str, Shape]) -> bool:

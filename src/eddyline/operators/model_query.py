@@ -60,6 +60,7 @@ class ModelOperator(Operator):
         self.context = context or Context()
         self.program, self.kind = program, kind
         self.aliases = tuple(aliases)
+        self.pinned = False
         self.only_models = ""  # why no key is evaluated on tuples, where that is not what was asked for
         if choice != ALWAYS and any(isinstance(m, FittedRows) for m in models):
             self.only_models = _hindered(program, models, aliases)
@@ -140,12 +141,15 @@ class ModelOperator(Operator):
         samples = {i: s.samples(d.time, c, coded) for i, (d, s, c) in enumerate(parts)}
         for epoch in inverter.observe(samples):
             before = [[str(b) for b in s.epochs[-1][1]] for s in stores]
-            for i, store in enumerate(stores):
-                store.schedule(epoch.start, [epoch.limits[i, n] for n in store.model.values])
-            after = [[str(b) for b in s.epochs[-1][1]] for s in stores]
+            wanted = [[epoch.limits[i, n] for n in store.model.values] for i, store in enumerate(stores)]
+            if not self.pinned:
+                for store, bounds in zip(stores, wanted, strict=True):
+                    store.schedule(epoch.start, bounds)
+            after = [[str(b) for b in bounds] for bounds in wanted]
             decision = Decision(
-                "input bounds", before, after, epoch.reason, epoch.evidence, operator=self.name, time=epoch.start
-            )
+                "input bounds", before, after, epoch.reason, epoch.evidence, operator=self.name, time=epoch.start,
+                applied=not self.pinned,
+            )  # fmt: skip
             self.context.log.record(decision)
 
     def _on_tuples(self, store: ChoosingStore, known: float) -> Delta:
@@ -163,6 +167,13 @@ class ModelOperator(Operator):
             columns[name] = _doubles(found.values[name].at(zero)) if modelled else found.columns[name]
         columns["_uncertain"] = pa.array(np.zeros(len(found), np.bool_))
         return Delta(found.low.astype(np.int64), {f.name: columns[f.name].cast(f.type) for f in self.schema})
+
+    def pin(self, pinned: bool) -> None:
+        """Keep the way of each key and the bounds of samples as they are, or let them change again."""
+        self.pinned = pinned
+        for store in self.stores:
+            if isinstance(store, ChoosingStore):
+                store.choice.pin(pinned)
 
     def complete_to(self, frontier: int) -> int:
         return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier

@@ -33,12 +33,17 @@ from eddyline.models.sources import DeclaredRows, FittedRows, RowModel, physical
 from eddyline.models.splits import EQUI, split_named
 from eddyline.plan.logical import (
     Aggregate,
+    AsOfJoin,
     Distinct,
     Join,
+    MarkJoin,
     ModelQuery,
     OuterJoin,
+    Over,
     Plan,
     Project,
+    Rank,
+    RelationScan,
     Select,
     SetOperation,
     StreamScan,
@@ -49,7 +54,8 @@ from eddyline.plan.logical import (
 CLOSED, UNCERTAIN, AT = "_closed", "_uncertain", "_at"
 AGGREGATES = ("min", "max", "sum", "avg")
 _REFUSED = {
-    Distinct: "DISTINCT", OuterJoin: "an outer join", SetOperation: "a set operator",
+    Distinct: "DISTINCT", OuterJoin: "outer joins", SetOperation: "UNION, EXCEPT or INTERSECT", Rank: "ranks or LIMIT",
+    MarkJoin: "IN or EXISTS with a query", AsOfJoin: "as-of joins", Over: "OVER", RelationScan: "relations",
 }  # fmt: skip
 T = TypeVar("T")
 ErrorAt = Callable[[str, Span | None], JobError]
@@ -214,10 +220,11 @@ class _Translator:
             case ToStream(kind="istream" | "rstream"):
                 return self.of(p.input)
             case _:
-                what = _REFUSED.get(type(p), "a relation" if "Scan" in type(p).__name__ else type(p).__name__)
+                what = _REFUSED.get(type(p), type(p).__name__)
                 raise self.error(
-                    f"queries on models have no {what}: they select, project, join at each instant and aggregate.", None
-                )
+                    f"queries on models have no {what}: they select, project, join at each instant and aggregate. Do "
+                    "that in a query over the rows of this one: make it a view with SAMPLE EVERY.", None,
+                )  # fmt: skip
 
     def scan(self, p: StreamScan) -> _Part:
         if p.model is None:
@@ -226,10 +233,11 @@ class _Translator:
                 "ERROR WITHIN to the query.", None,
             )  # fmt: skip
         if self.options.bound is not None and not self.options.predict and not isinstance(p.model, FittedRows):
+            declared = " add PREDICT, which foretells within it," if isinstance(p.model, DeclaredRows) else ""
             raise self.error(
-                f"ERROR WITHIN fits tuples, and {p.stream} has models already: leave it out, or query the samples.",
-                None,
-            )
+                f"ERROR WITHIN fits tuples, and {p.stream} has models already: leave it out,{declared} or query the "
+                "samples.", None,
+            )  # fmt: skip
         if p not in self.scans:
             self.scans.append(p)
         for name, degree in p.model.degrees.items():
@@ -327,6 +335,11 @@ class _Translator:
         for name, call in p.aggregates:
             argument, shape = self.argument(call, part)
             if call.function in ("sum", "avg"):
+                if call.function == "sum" and self.options.bound is not None:
+                    raise self.error(
+                        f"{describe_call(call)} over tuples depends on how many there are, and a bound against them is "
+                        "promised (ERROR WITHIN): use avg, or fit the tuples first (ed.fit).", call.span,
+                    )  # fmt: skip
                 if width == 0:
                     raise self.error(f"{describe_call(call)} adds up over time: give its stream a window.", call.span)
                 if not all(k & named for k in part.key):
@@ -334,11 +347,6 @@ class _Translator:
                     raise self.error(
                         f"{describe_call(call)} is of one signal: add GROUP BY with the whole key ({keys}).", call.span
                     )
-                if call.function == "sum" and self.options.bound is not None:
-                    raise self.error(
-                        f"{describe_call(call)} over tuples depends on how many there are, and a bound against them is "
-                        "promised (ERROR WITHIN): use avg, or fit the tuples first (ed.fit).", call.span,
-                    )  # fmt: skip
                 over = self.options.partial and call.function == "avg"
                 shape = Shape(shape.degree + 1, over=over)
             functions.append((name, call.function, argument))
