@@ -1,4 +1,4 @@
-"""``eddyline serve --demo``: a stream whose selectivities turn round every half minute, and queries that follow it.
+"""``eddyline serve --demo``: a stream whose selectivities turn round every twenty seconds, and queries that follow it.
 
 The filters of ``suspicious`` change their best order with the drift, so that one sees decisions being taken, and the
 windowed join beside it shows queues, synopses and caches.
