@@ -190,6 +190,15 @@ def test_against_a_server(tmp_path: Path) -> None:
         assert "is read by 'large': drop that first" in said(target, "\\drop packets")
         assert said(target, "\\drop small").strip() == "dropped: small" and session.catalog["views"] == []
         query.drop()
+        session.stream("ratios", schema=pa.schema({"ts": pa.int64(), "a": pa.int64()}), timestamp="ts")
+        session.query("SELECT Istream(6 / a AS x) FROM ratios", name="quotient")
+        session.query("SELECT Istream(a) FROM ratios", name="plain")
+        session.push("ratios", [{"ts": 5, "a": 3}, {"ts": 6, "a": 2}, {"ts": 2, "a": 1}])
+        session.push("ratios", [{"ts": 7, "a": 0}, {"ts": 8, "a": 1}])
+        session.finish("ratios")
+        stopped = said(target, "\\watch quotient")
+        assert "error: the query 'quotient' was stopped by an error: division by zero" in stopped, stopped
+        assert "note: 1 late row of ratios left out" in said(target, "\\watch plain")
         with pytest.raises(ed.EddylineError, match=r"needs the server's token.*--token or EDDYLINE_TOKEN"):
             ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")
         with pytest.raises(ed.EddylineError, match="does not know this token"):

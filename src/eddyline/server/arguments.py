@@ -26,6 +26,7 @@ def add_serve(commands: Any) -> None:
     serve.add_argument(
         "--proxy",
         metavar="ADDRESS",
+        type=_proxy,
         action="append",
         default=[],
         help="a proxy before the server, which says whose requests it passes on (X-Forwarded-For)",
@@ -131,6 +132,19 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {text}.")
     return seconds
+
+
+def _proxy(text: str) -> str:
+    """Connections come from addresses: a name would never be theirs, and the proxy's word would be ignored."""
+    from ipaddress import ip_network
+
+    try:
+        ip_network(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"the address of a proxy or of its network, such as 10.0.0.7 or 10.0.0.0/24, not {text!r}."
+        ) from None
+    return text
 
 
 def settings_of(options: argparse.Namespace) -> Settings:

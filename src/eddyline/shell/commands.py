@@ -132,7 +132,7 @@ class Shell:
         """Show results as they come: on a terminal the last rows in a table that updates, elsewhere all of them."""
         if not self.console.is_terminal:
             self._print_all(name)
-            self._notes()
+            self._notes(name)
             return
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         count, results = self.target.latest(name, SHOWN_ROWS)
@@ -148,11 +148,11 @@ class Shell:
             self._say(f"{name} is over: no more results come.")
         except KeyboardInterrupt:
             self._say(f"{name} goes on; \\watch {name} shows it again.")
-        self._notes()
+        self._notes(name)
 
-    def _notes(self) -> None:
+    def _notes(self, name: str) -> None:
         """What was left out of the inputs, once."""
-        for note in self.target.notes():
+        for note in self.target.notes(name):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(f"note: {note}")
