@@ -60,12 +60,14 @@ def test_a_query_is_registered_watched_explained_steered_and_dropped() -> None:
 def test_mistakes_are_underlined_and_the_shell_goes_on() -> None:
     shown = said(local(), "SELECT Istream(sise) FROM packets;", "\\pln", "\\undo x", "\\help")
     assert "Did you mean 'size'?" in shown and "^^^^" in shown
-    assert "Did you mean '\\\\plan'?" in shown and "needs the number" in shown and "\\watch" in shown
+    assert "Did you mean '\\plan'?" in shown and "needs the number" in shown and "\\watch" in shown
 
 
-def test_leaving() -> None:
+@pytest.mark.parametrize("text", ["\\quit", "\\q", "quit", " Exit;"])
+def test_leaving(text: str) -> None:
+    assert "\\watch" in said(local(), "help")
     with pytest.raises(Quit):
-        said(local(), "\\quit")
+        said(local(), text)
 
 
 def test_from_a_pipe() -> None:
