@@ -123,7 +123,7 @@ def drifted(server: RunningServer, shares: tuple[float, float, float], after: in
 
 def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: RunningServer) -> None:
     view(page, "queries")
-    page.wait_for_selector(".cm-placeholder:has-text('SELECT Istream(ts, a) FROM drifting WHERE')")
+    page.wait_for_selector(".editor .small:has-text('For example: SELECT Istream(ts, a) FROM drifting WHERE')")
     page.fill(EDITOR, "SELECT Istream(aa) FROM drifting WHERE b < 3")
     page.wait_for_selector(".cm-lintRange-error:has-text('aa')")
     assert "unknown column" in page.inner_text(".editor .mistake")
@@ -155,6 +155,7 @@ def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: Run
     page.wait_for_selector("#results td:has-text('late: more than the slack')")
     page.fill(EDITOR, "SELECT a FROM drifting WITH (filters = 'swep')")
     page.wait_for_selector(".editor .mistake:has-text(\"Did you mean 'sweep'?\")")
+    page.fill(EDITOR, "")  # over marked text Chromium would copy its style, which the policy forbids
     page.fill(EDITOR, "SELECT a FROM drifting WHERE b = 1")
     page.fill("#name", "keyed")
     page.focus(EDITOR)

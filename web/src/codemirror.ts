@@ -9,7 +9,7 @@ import { sql, SQLDialect } from "@codemirror/lang-sql";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { setDiagnostics } from "@codemirror/lint";
 import { Compartment, EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, keymap, placeholder } from "@codemirror/view";
+import { drawSelection, EditorView, keymap } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import type { Place } from "./api";
 
@@ -26,7 +26,6 @@ const theme = EditorView.theme({
   "&": { border: "1px solid var(--line)", borderRadius: "6px", background: "var(--page)", color: "var(--ink)" },
   "&.cm-focused": { outline: "3px solid var(--accent)", outlineOffset: "1px" },
   ".cm-content": { font: "13.8px/1.5 ui-monospace, monospace", padding: "0.5rem 0.3rem", caretColor: "var(--ink)", minHeight: "inherit" },
-  ".cm-placeholder": { color: "var(--soft)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)" },
   ".cm-scroller": { minHeight: "inherit" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { background: "var(--mark)" },
@@ -67,7 +66,6 @@ function language(words: Words) {
 export class CqlEditor {
   private readonly view: EditorView;
   private readonly words = new Compartment();
-  private readonly hinted = new Compartment();
 
   constructor(parent: HTMLElement, text: string, label: string, rows: number, told: { change: (text: string) => void; send: () => void }) {
     const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
@@ -89,7 +87,6 @@ export class CqlEditor {
           EditorView.theme({ "&": { minHeight: `${rows * 1.5}em` } }),
           syntaxHighlighting(colours),
           this.words.of(language({ schema: {}, functions: [] })),
-          this.hinted.of([]),
         ],
       }),
     });
@@ -97,11 +94,6 @@ export class CqlEditor {
 
   set(text: string): void {
     if (text !== this.view.state.doc.toString()) this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text } });
-  }
-
-  /** What an empty field shows. */
-  hint(text: string): void {
-    this.view.dispatch({ effects: this.hinted.reconfigure(text ? placeholder(text) : []) });
   }
 
   know(words: Words): void {

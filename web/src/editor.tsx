@@ -10,7 +10,7 @@ interface EditorProps {
   rows?: number;
   label: string;
   catalog: Catalog;
-  hint?: string; // shown while it is empty
+  hint?: string; // said below while it is empty
   send?: () => void; // at Ctrl-Enter
 }
 
@@ -50,7 +50,6 @@ export function Editor(props: EditorProps) {
     reported.current.splice(0, known + 1);
     if (known < 0) editor.current?.set(props.text);
   }, [props.text, ready]);
-  useEffect(() => editor.current?.hint(props.hint ?? ""), [props.hint, ready]);
   const known = JSON.stringify(schema(props.catalog));
   useEffect(() => {
     if (ready) void words().then((found) => editor.current?.know({ schema: JSON.parse(known) as Words["schema"], functions: found.functions }));
@@ -86,8 +85,8 @@ export function Editor(props: EditorProps) {
   return (
     <div class="editor">
       <div ref={place} class="code" style={{ minHeight: `${(props.rows ?? 4) * 1.5 + 1}em` }} />
-      <p class={good ? "small" : "mistake"} role="status">
-        {message || " "}
+      <p class={good || !message ? "small" : "mistake"} role="status">
+        {message || props.hint || " "}
       </p>
     </div>
   );

@@ -101,11 +101,11 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; tab
   );
 }
 
-/** What an empty editor shows. */
+/** What is said below an empty editor. */
 function example(catalog: Catalog): string {
   const stream = catalog.streams[0];
-  if (!stream) return "SELECT …: the server has no stream yet; a client or eddyline shell declares one";
-  return `SELECT Istream(${stream.columns.map((c) => c[0]).slice(0, 2).join(", ")}) FROM ${stream.name} WHERE …`;
+  if (!stream) return "The server has no stream yet: a client or eddyline shell declares one.";
+  return `For example: SELECT Istream(${stream.columns.map((c) => c[0]).slice(0, 2).join(", ")}) FROM ${stream.name} WHERE …`;
 }
 
 function Results(props: { query: string; tab: string | null; catalog: Catalog; aside: Aside }) {
