@@ -186,6 +186,10 @@ def _serve(options: argparse.Namespace) -> int:
         raise JobError(
             "a server needs a master, not a Spark Connect server (sc://…), which keeps micro-batches to itself."
         )
+    if settings.runtime == "spark":
+        from eddyline.spark.requirements import check
+
+        check()  # what is missing is said before anything of Spark is imported
     for folder in settings.folders:
         if not folder.is_dir():
             raise JobError(f"--data: there is no folder {str(folder)!r}.")
