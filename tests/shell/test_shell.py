@@ -83,6 +83,20 @@ def test_from_a_pipe() -> None:
     assert done.returncode == 2 and "error:" in done.stdout
 
 
+def test_from_a_pipe_into_a_server(tmp_path: Path) -> None:
+    """A query over a stream that is pushed to has no end: what comes after it is run all the same."""
+    text = """one: SELECT Istream(a) FROM R;
+    two: SELECT Istream(a + 1 AS b) FROM R;
+    """
+    with RunningServer(tmp_path / "state") as server:
+        columns = [["ts", "bigint"], ["a", "bigint"]]
+        server.request("POST", "/v1/streams", {"name": "R", "columns": columns, "timestamp": "ts"})
+        command = [sys.executable, "-m", "eddyline.cli", "shell", f"http://127.0.0.1:{server.port}#token={server.token}"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and "registered: one" in done.stdout and "registered: two" in done.stdout, done
+        assert [q["name"] for q in server.request("GET", "/v1/queries").data] == ["one", "two"]
+
+
 def test_rows_that_were_left_out_are_a_note_and_no_warning_of_python(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("ts,v\n5,1\n2,1\n")
     text = "CREATE STREAM R FROM 'r.csv' TIMESTAMP BY ts;\nq: SELECT Istream(v) FROM R;\n\\watch q\n"

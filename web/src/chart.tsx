@@ -18,7 +18,7 @@ const COLOURS = {
 };
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
-const LEAST_SPAN = 5; // seconds: of a single point uPlot would show years
+const LEAST_SPAN = 1; // second: of a single point uPlot would show years
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]; // seconds between two lines of the grid
 
 export interface ChartProps {

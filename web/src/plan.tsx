@@ -158,7 +158,8 @@ function placeOf(piece: string, text: string, from: number): { start: number; en
   const words = piece.trim().split(/\s+/);
   if (!words[0]) return null;
   const [first, last] = [/^\w/.test(piece) ? "\\b" : "", /\w$/.test(piece) ? "\\b" : ""];
-  const pattern = words.map((w) => w.replace(/[^\w\s]/g, "\\$&")).join("\\s*");
+  const written = (w: string): string => w.replace(/[^\w\s]/g, "\\$&").replace(/(\d)\\\.0\b/g, "$1(?:\\.0*)?"); // 20.0 may stand there as 20
+  const pattern = words.map(written).join("\\s*");
   const found = new RegExp(first + pattern + last, "i").exec(text.slice(from));
   return found && { start: from + found.index, end: from + found.index + found[0].length };
 }

@@ -104,7 +104,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; tab
 /** What is said below an empty editor. */
 function example(catalog: Catalog): string {
   const stream = catalog.streams[0];
-  if (!stream) return "The server has no stream yet: a client or eddyline shell declares one.";
+  if (!stream) return "The server has no stream yet: POST /v1/streams or ed.connect(…).stream(…) declares one for rows that are pushed.";
   return `For example: SELECT Istream(${stream.columns.map((c) => c[0]).slice(0, 2).join(", ")}) FROM ${stream.name} WHERE …`;
 }
 
