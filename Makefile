@@ -32,8 +32,8 @@ $(WARM): $(STAMP) $(wildcard src/eddyline/kernels/*.py)
 demo: $(WARM)  ## a real job on a generated packet stream
 	@$(BIN)/python -m eddyline.demo
 
-serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it)
-	@$(BIN)/eddyline serve --demo --state build/serve
+serve: $(WARM)  ## the server with a demo stream: open the address that it prints (Ctrl-C stops it; ARGS=--new-token)
+	@$(BIN)/eddyline serve --demo --state build/serve $(ARGS)
 
 page: $(STAMP)  ## build the server's page after a change in web/ (with the Node of the extra dev)
 	@$(BIN)/python tools/build_page.py

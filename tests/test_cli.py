@@ -152,6 +152,7 @@ def test_help_version_and_unknown_options(capsys: pytest.CaptureFixture[str]) ->
         (["run", "JOB", "other.cql"], "unexpected argument 'other.cql'"),
         (["run", "JOB", "--shards", "two"], "argument --shards: a whole number is wanted, not 'two'."),
         (["serve", "--max-memory", "1x"], "argument --max-memory: a whole number is wanted, not '1x'."),
+        (["serve", "--proxy", "front.example"], "argument --proxy: the address of a proxy or of its network, such as"),
         (["serve", "--slow", "1x"], "argument --slow: a number is wanted, not '1x'."),
         (["fit", "x.csv", "--floor", "low"], "argument --floor: a number is wanted, not 'low'."),
         (["run", "JOB", "--out", ""], "argument --out: a path is missing: ''."),

@@ -312,9 +312,15 @@ class RemoteQuery:
         return found
 
     def poll(self, wait: float) -> tuple[list[pa.RecordBatch], bool]:
-        """The next results, waited for at most so many seconds, and whether the query is over."""
+        """The next results, waited for at most so many seconds, and whether the query is over. Behind the last result
+        of a query that was stopped by an error, this error is raised."""
         _, batches, status = self._fetched(wait, keep=True)
+        if not batches and status == "failed":
+            raise self._stopped()
         return batches, status != "running"
+
+    def _stopped(self) -> EddylineError:
+        return EddylineError(f"the query {self.name!r} was stopped by an error: {self.state()['message']}")
 
     def pass_over(self, rows: int) -> int:
         """Leave out all results that are there now but the last ``rows``; how many there are before those that come
@@ -336,7 +342,8 @@ class RemoteQuery:
         """All results so far as one table."""
         import pyarrow as pa
 
-        self._table += self.fetch()
+        while found := self.poll(0)[0]:
+            self._table += found
         return pa.Table.from_batches(self._table, self.schema)
 
     def explain(self) -> str:

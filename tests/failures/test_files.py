@@ -31,6 +31,7 @@ from tests.failures.conftest import Run
         ("'e.parquet' TIMESTAMP BY ts", {"e.parquet": "PAR1 no PAR1"}, "e.parquet", "not a readable Parquet file"),
         ("'e.csv' TIMESTAMP BY ts", {"e.csv": "ts,a,a\n1,2,3\n"}, "e.csv", "more than one column named 'a'"),
         ("'s.csv' TIMESTAMP BY tss", {}, "tss", "'X' has no column 'tss'. Did you mean 'ts'?"),
+        ("'semi.csv' TIMESTAMP BY ts", {"semi.csv": "ts;a\n1;2\n"}, "ts", "separated by ';': WITH (delimiter = ';')."),
         ("'s.csv' TIMESTAMP BY name", {}, "name", "the timestamp column 'name' of 'X' is a string"),
         ("'t.csv' TIMESTAMP BY w", {}, "w", "the timestamp column 'w' of 'X' is a double"),
         ("'s.csv' TIMESTAMP BY ts WITH (delimiter = ';;')", {}, ";;", "one ASCII character is wanted"),

@@ -231,3 +231,12 @@ def test_a_neighbour_that_is_malformed_changes_nothing(values: list[str], wanted
     lines = [f"{i},{v}" for i, v in enumerate(values)]
     assert repr(read(lines)) == repr(read([*lines, "malformed"]))
     assert repr(read(lines)) == repr([v for line in lines for v in read([line])])
+
+
+def test_utf16_and_another_delimiter_are_said(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"wide\.csv is UTF-16 text: save it as UTF-8\."):
+        CsvSource([write(tmp_path, "ts,a\n1,2\n".encode("utf-16"), "wide.csv")])
+    declared = pa.schema([("ts", pa.int64())])
+    for header, remedy in (("ts;a", r"WITH \(delimiter = ';'\)"), ("ts\ta", r"WITH \(format = 'tsv'\)")):
+        with pytest.raises(JobError, match=f"has no column 'ts'.*{remedy}"):
+            CsvSource([write(tmp_path, f"{header}\n1;2\n")], declared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from datetime import datetime
 from pathlib import Path
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 
 import eddyline as ed
 from eddyline import cli
-from eddyline.core.errors import JobError, MissingColumnWarning
-from eddyline.io.jsonl import JsonLinesSource, JsonParser
+from eddyline.core.errors import DataError, JobError, MissingColumnWarning
+from eddyline.io.jsonl import JsonLinesSource, JsonLinesStream, JsonParser
 from eddyline.io.resolve import open_source
 from tests.io.read import invalid, reasons, rows
 
@@ -136,3 +137,21 @@ def test_the_command_line_notes_a_missing_column(tmp_path: Path, capsys: pytest.
     job.write_text("CREATE STREAM S (ts bigint, w bigint) FROM 'a.jsonl' TIMESTAMP BY ts;\nSELECT Istream(w) FROM S;")
     assert cli.main(["run", str(job), "--runtime", "inline", "--quiet", "--out", str(tmp_path / "o.csv")]) == 0
     assert capsys.readouterr().err == "note: a.jsonl: the only object has no field 'w', so this column is NULL.\n"
+
+
+@pytest.mark.parametrize("columns", [None, ["a"], ["p.id", "ts"]])
+def test_a_stream_that_is_read_once_has_its_declared_columns_in_any_case(columns: list[str] | None) -> None:
+    declared = pa.schema([("ts", pa.int64()), ("a", pa.int64()), ("p.id", pa.int64())])
+    body = b'\nnull\n{"TS": 1, "A": 3, "P": {"ID": 4}}\n{"TS": 2, "A": "x"}\n{"TS": 5}\n'
+    found = list(JsonLinesStream(io.BytesIO(body), "standard input", declared).open(columns))
+    wanted = columns or declared.names
+    kept = [{"ts": 1, "a": 3, "p.id": 4}, {"ts": 5, "a": None, "p.id": None}]
+    assert [r for b in found for r in b.rows.to_pylist()] == [{c: row[c] for c in wanted} for row in kept]
+    reasons = [r.reason for b in found for r in b.invalid]
+    assert len(reasons) == 2 and "line 4: field 'A': 'x' is not a value of type bigint" in reasons[1]
+
+
+def test_utf16_is_said(tmp_path: Path) -> None:
+    path = write(tmp_path, '{"ts": 1}\n'.encode("utf-16"))
+    with pytest.raises(DataError, match=r"calls\.jsonl is UTF-16 text: save it as UTF-8\."):
+        rows(JsonLinesSource([path], pa.schema([("ts", pa.int64())])))

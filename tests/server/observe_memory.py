@@ -47,7 +47,7 @@ class Feeder:
     def push(self) -> None:
         now = time.time()
         for name, rows in (
-            ("packets", self._rows.packets(self._last, now)),
+            ("requests", self._rows.requests(self._last, now)),
             ("alerts", self._rows.alerts(self._last, now)),
         ):
             sink = pa.BufferOutputStream()
@@ -61,7 +61,7 @@ class Feeder:
 
 
 def declare(server: RunningServer) -> None:
-    for name, columns in (("packets", COLUMNS), ("alerts", ALERTS)):
+    for name, columns in (("requests", COLUMNS), ("alerts", ALERTS)):
         server.request("POST", "/v1/streams", {"name": name, "columns": columns, "timestamp": "ts"})
     for name, text in QUERIES.items():
         assert server.request("POST", "/v1/queries", {"name": name, "text": text}).status == 201

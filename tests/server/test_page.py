@@ -123,6 +123,7 @@ def drifted(server: RunningServer, shares: tuple[float, float, float], after: in
 
 def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: RunningServer) -> None:
     view(page, "queries")
+    page.wait_for_selector(".editor .small:has-text('For example: SELECT Istream(ts, a) FROM drifting WHERE')")
     page.fill(EDITOR, "SELECT Istream(aa) FROM drifting WHERE b < 3")
     page.wait_for_selector(".cm-lintRange-error:has-text('aa')")
     assert "unknown column" in page.inner_text(".editor .mistake")
@@ -149,11 +150,20 @@ def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: Run
     server.request("POST", "/v1/streams/drifting/rows", late, {"Content-Type": "text/csv"})
     page.wait_for_selector("#results td:has-text('late: more than the slack')")  # seen without another click
     page.wait_for_selector("[role=tab]:has-text('late (1)')")
+    view(page, "plan")
+    page.click(".badge:has-text('1 late')")  # one click away from the plan, too
+    page.wait_for_selector("#results td:has-text('late: more than the slack')")
     page.fill(EDITOR, "SELECT a FROM drifting WITH (filters = 'swep')")
     page.wait_for_selector(".editor .mistake:has-text(\"Did you mean 'sweep'?\")")
-    page.fill(EDITOR, "")
-    page.click("[aria-label='drop typed']")
-    until(lambda: "typed" not in [q["name"] for q in server.request("GET", "/v1/queries").data])
+    page.fill(EDITOR, "")  # over marked text Chromium would copy its style, which the policy forbids
+    page.fill(EDITOR, "SELECT a FROM drifting WHERE b = 1")
+    page.fill("#name", "keyed")
+    page.focus(EDITOR)
+    page.keyboard.press("Control+Enter")  # without a mouse
+    page.wait_for_selector("#queries tr.selected:has-text('keyed')")
+    for name in ("typed", "keyed"):
+        page.click(f"[aria-label='drop {name}']")
+        until(lambda name=name: name not in [q["name"] for q in server.request("GET", "/v1/queries").data])
 
 
 def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: RunningServer) -> None:

@@ -276,3 +276,46 @@ def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServ
     assert late.status == 422 and "row 2998 has a field 'sise' and none called 'size'" in late.data["error"]
     without = server.request("POST", "/v1/streams/spelt/rows", right + b'{"ts": 3000, "note": "sise"}\n', kind)
     assert without.data["rows"] == 2998  # a column may be absent
+
+
+def test_fields_and_columns_are_found_in_any_case(server: RunningServer) -> None:
+    declare(server, "any_case")
+    server.request("POST", "/v1/queries", {"text": "SELECT Istream(ts, k, v) FROM any_case", "name": "any_case_q"})
+    pushes = [
+        ("application/json", b'[{"TS": 1, "K": 3, "V": 0.1234567890123}, {"ts": 2, "k": 4, "v": 5}]'),
+        ("application/x-ndjson", b'{"Ts": 3, "K": 9007199254740993, "note": "K"}\n{"ts": 4, "k": 1, "K": 2}\n'),
+        ("text/csv", b"TS,V,K\n5,1.5,7\n1,1.5,7\n"),
+    ]
+    for kind, body in pushes:
+        answer = server.request("POST", "/v1/streams/any_case/rows", body, {"Content-Type": kind})
+        assert answer.status == 200, answer
+    session = ed.connect(f"http://127.0.0.1:{server.port}", server.token)
+    session.finish("any_case")
+    query = session.get("any_case_q")
+    assert [tuple(r.values())[:3] for r in query.to_arrow().to_pylist()] == [
+        (1, 3, 0.1234567890123),
+        (2, 4, 5.0),
+        (3, 9007199254740993, None),
+        (5, 7, 1.5),
+    ]
+    (twice,) = query.invalid()
+    assert "a field stands twice" in twice["_reason"]
+    (late,) = query.late()
+    assert {n: late[n] for n in ("ts", "k", "v")} == {"ts": 1, "k": 7, "v": 1.5}  # as declared, not as in the header
+
+
+def test_a_client_learns_that_a_query_was_stopped(server: RunningServer) -> None:
+    declare(server, "halved")
+    session = ed.connect(f"http://127.0.0.1:{server.port}", server.token)
+    query = session.query("SELECT Istream(8 / k AS x) FROM halved", name="halves")
+    session.push("halved", [{"ts": 1, "k": 2, "v": None}, {"ts": 2, "k": 4, "v": None}])
+    results = query.results()
+    assert next(results).column("x").to_pylist() == [4.0]
+    session.push("halved", [{"ts": 3, "k": 0, "v": None}, {"ts": 4, "k": 1, "v": None}])
+    given = []
+    with pytest.raises(ed.EddylineError, match="'halves' was stopped by an error: division by zero"):
+        given += [x for b in results for x in b.column("x").to_pylist()]
+    again = session.get("halves")
+    with pytest.raises(ed.EddylineError, match="was stopped by an error"):
+        again.to_arrow()
+    assert session.get("halves").fetch()[0].column("x").to_pylist()[0] == 4.0  # what came before it stays

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from eddyline import cli
 from eddyline.core.errors import EddylineError
 from eddyline.spark import requirements
 from eddyline.spark.requirements import PROVIDER_KEY, ROCKSDB, check, check_session
@@ -109,6 +110,15 @@ def test_a_missing_package(versions: dict[str, str], java: Java, package: str, w
     del versions[package]
     assert words in refusal()
     assert not java.calls.exists()
+
+
+def test_a_server_on_spark_says_it_too(
+    versions: dict[str, str], java: Java, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("eddyline.server.serve.serve", lambda *_, **__: 0)
+    del versions["pyspark"]
+    assert cli.main(["serve", "--runtime", "spark"]) == 1
+    assert "error: the Spark runtime needs pyspark; install it with pip" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

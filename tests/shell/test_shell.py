@@ -60,12 +60,14 @@ def test_a_query_is_registered_watched_explained_steered_and_dropped() -> None:
 def test_mistakes_are_underlined_and_the_shell_goes_on() -> None:
     shown = said(local(), "SELECT Istream(sise) FROM packets;", "\\pln", "\\undo x", "\\help")
     assert "Did you mean 'size'?" in shown and "^^^^" in shown
-    assert "Did you mean '\\\\plan'?" in shown and "needs the number" in shown and "\\watch" in shown
+    assert "Did you mean '\\plan'?" in shown and "needs the number" in shown and "\\watch" in shown
 
 
-def test_leaving() -> None:
+@pytest.mark.parametrize("text", ["\\quit", "\\q", "quit", " Exit;"])
+def test_leaving(text: str) -> None:
+    assert "\\watch" in said(local(), "help")
     with pytest.raises(Quit):
-        said(local(), "\\quit")
+        said(local(), text)
 
 
 def test_from_a_pipe() -> None:
@@ -79,6 +81,20 @@ def test_from_a_pipe() -> None:
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
     assert "registered: warm" in done.stdout and "rows)" in done.stdout, done
     assert done.returncode == 2 and "error:" in done.stdout
+
+
+def test_from_a_pipe_into_a_server(tmp_path: Path) -> None:
+    """A query over a stream that is pushed to has no end: what comes after it is run all the same."""
+    text = """one: SELECT Istream(a) FROM R;
+    two: SELECT Istream(a + 1 AS b) FROM R;
+    """
+    with RunningServer(tmp_path / "state") as server:
+        columns = [["ts", "bigint"], ["a", "bigint"]]
+        server.request("POST", "/v1/streams", {"name": "R", "columns": columns, "timestamp": "ts"})
+        command = [sys.executable, "-m", "eddyline.cli", "shell", f"http://127.0.0.1:{server.port}#token={server.token}"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0 and "registered: one" in done.stdout and "registered: two" in done.stdout, done
+        assert [q["name"] for q in server.request("GET", "/v1/queries").data] == ["one", "two"]
 
 
 def test_rows_that_were_left_out_are_a_note_and_no_warning_of_python(tmp_path: Path) -> None:
@@ -190,6 +206,15 @@ def test_against_a_server(tmp_path: Path) -> None:
         assert "is read by 'large': drop that first" in said(target, "\\drop packets")
         assert said(target, "\\drop small").strip() == "dropped: small" and session.catalog["views"] == []
         query.drop()
+        session.stream("ratios", schema=pa.schema({"ts": pa.int64(), "a": pa.int64()}), timestamp="ts")
+        session.query("SELECT Istream(6 / a AS x) FROM ratios", name="quotient")
+        session.query("SELECT Istream(a) FROM ratios", name="plain")
+        session.push("ratios", [{"ts": 5, "a": 3}, {"ts": 6, "a": 2}, {"ts": 2, "a": 1}])
+        session.push("ratios", [{"ts": 7, "a": 0}, {"ts": 8, "a": 1}])
+        session.finish("ratios")
+        stopped = said(target, "\\watch quotient")
+        assert "error: the query 'quotient' was stopped by an error: division by zero" in stopped, stopped
+        assert "note: 1 late row of ratios left out" in said(target, "\\watch plain")
         with pytest.raises(ed.EddylineError, match=r"needs the server's token.*--token or EDDYLINE_TOKEN"):
             ed.connect(f"http://127.0.0.1:{server.port}").finish("packets")
         with pytest.raises(ed.EddylineError, match="does not know this token"):

@@ -18,7 +18,7 @@ const COLOURS = {
 };
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
-const LEAST_SPAN = 5; // seconds: of a single point uPlot would show years
+const LEAST_SPAN = 1; // second: of a single point uPlot would show years
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]; // seconds between two lines of the grid
 
 export interface ChartProps {
@@ -27,6 +27,7 @@ export interface ChartProps {
   label: string;
   clock?: boolean; // the points' times are seconds since 1970
   marks?: number[]; // moments that are drawn as vertical lines
+  digits?: number; // behind the point, of the last values
 }
 
 export function Chart(props: ChartProps) {
@@ -67,12 +68,17 @@ export function Chart(props: ChartProps) {
             <svg width="26" height="8" aria-hidden="true">
               <line x1="0" y1="4" x2="26" y2="4" stroke={colours[i % 6]} stroke-width="2.5" stroke-dasharray={DASHES[i % 6]!.join(" ")} />
             </svg>{" "}
-            {l.name}: {amount(l.points[l.points.length - 1]?.[1], props.unit)}
+            {l.name}: {latest(l, props)}
           </span>
         ))}
       </figcaption>
     </figure>
   );
+}
+
+function latest(line: Line, { unit, digits }: ChartProps): string {
+  const value = line.points[line.points.length - 1]?.[1];
+  return digits === undefined || value === undefined ? amount(value, unit) : value.toFixed(digits);
 }
 
 function joined(lines: Line[]): uPlot.AlignedData {

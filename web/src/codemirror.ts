@@ -67,7 +67,7 @@ export class CqlEditor {
   private readonly view: EditorView;
   private readonly words = new Compartment();
 
-  constructor(parent: HTMLElement, text: string, label: string, rows: number, change: (text: string) => void) {
+  constructor(parent: HTMLElement, text: string, label: string, rows: number, told: { change: (text: string) => void; send: () => void }) {
     const root = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
     this.view = new EditorView({
       root,
@@ -79,10 +79,10 @@ export class CqlEditor {
           drawSelection(),
           closeBrackets(),
           autocompletion(),
-          keymap.of([{ key: "Tab", run: acceptCompletion }, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
+          keymap.of([{ key: "Mod-Enter", run: () => (told.send(), true) }, { key: "Tab", run: acceptCompletion }, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
           EditorView.lineWrapping,
           EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
-          EditorView.updateListener.of((u) => u.docChanged && change(u.state.doc.toString())),
+          EditorView.updateListener.of((u) => u.docChanged && told.change(u.state.doc.toString())),
           theme,
           EditorView.theme({ "&": { minHeight: `${rows * 1.5}em` } }),
           syntaxHighlighting(colours),

@@ -166,6 +166,7 @@ function BeforeAfter(props: { decision: Decision; samples: Sample[] }) {
   const later = after >= 0 ? after : samples.length - 1;
   const before = samples.findLastIndex((s) => s.at <= at);
   const hidden = useMemo(() => (samples[later] ? cheap(samples[later]!.plan) : new Set<string>()), [samples[later]?.plan.nodes.length]);
+  if (props.decision.by === "planner") return <p class="small">The planner chose this before the query ran, so there is no plan from before it.</p>;
   if (before < 0 || later <= before) return <p class="small">There is no sample of the plan from before this decision, or none from after it.</p>;
   return (
     <div class="before-after">

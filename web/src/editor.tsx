@@ -4,7 +4,17 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, Mistake, words, type Catalog } from "./api";
 import type { CqlEditor, Words } from "./codemirror";
 
-export function Editor(props: { text: string; change: (text: string) => void; rows?: number; label: string; catalog: Catalog }) {
+interface EditorProps {
+  text: string;
+  change: (text: string) => void;
+  rows?: number;
+  label: string;
+  catalog: Catalog;
+  hint?: string; // said below while it is empty
+  send?: () => void; // at Ctrl-Enter
+}
+
+export function Editor(props: EditorProps) {
   const [message, setMessage] = useState("");
   const [good, setGood] = useState(false);
   const [ready, setReady] = useState(false);
@@ -12,15 +22,20 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
   const editor = useRef<CqlEditor | null>(null);
   const change = useRef(props.change);
   change.current = props.change;
+  const send = useRef(props.send);
+  send.current = props.send;
   // Texts that the editor has reported and that have not come back as a property yet: they must not change it.
   const reported = useRef<string[]>([]);
   useEffect(() => {
     let over = false;
     void import("./codemirror").then(({ CqlEditor }) => {
       if (over || !place.current) return;
-      editor.current = new CqlEditor(place.current, props.text, props.label, props.rows ?? 4, (t) => {
-        reported.current.push(t);
-        change.current(t);
+      editor.current = new CqlEditor(place.current, props.text, props.label, props.rows ?? 4, {
+        change: (t) => {
+          reported.current.push(t);
+          change.current(t);
+        },
+        send: () => send.current?.(),
       });
       setReady(true);
     });
@@ -70,8 +85,8 @@ export function Editor(props: { text: string; change: (text: string) => void; ro
   return (
     <div class="editor">
       <div ref={place} class="code" style={{ minHeight: `${(props.rows ?? 4) * 1.5 + 1}em` }} />
-      <p class={good ? "small" : "mistake"} role="status">
-        {message || " "}
+      <p class={good || !message ? "small" : "mistake"} role="status">
+        {message || props.hint || " "}
       </p>
     </div>
   );

@@ -1,6 +1,6 @@
 // The drawing of a plan: boxes for operators, and smaller ones for queues, synopses, caches and sharing.
 
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { rates, ratios, type Rate, type Ratio } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
@@ -75,8 +75,10 @@ export function PlanGraph(props: GraphProps) {
   const nodes = new Map(plan.nodes.map((n) => [n.id, n]));
   const between = new Map(edges(plan, props.hidden).map((e) => [`queue from ${e.source} to ${e.target}`, e.waiting]));
   const sizes = useMemo(() => new Map(drawn.items.map((i) => [i.id, i])), [drawn]);
+  const frame = useRef<HTMLDivElement>(null);
+  useEffect(() => bringIntoSight(frame.current, props.selected), [props.selected, layout]);
   return (
-    <div class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
+    <div ref={frame} class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
       <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `calc(var(--least-scale) * ${layout.width}px)` }}>
         {drawn.links.map((l) => (
           <Line key={l.id} link={l} layout={layout} sizes={sizes} rate={l.rated ? flow(props.samples, props.index, nodes, l.from, l.to, found) : null} />
@@ -94,6 +96,15 @@ export function PlanGraph(props: GraphProps) {
       </svg>
     </div>
   );
+}
+
+/** Scroll within the drawing, not the page, so that the chosen operator is seen. */
+function bringIntoSight(frame: HTMLDivElement | null, id: string | null): void {
+  const box = [...(frame?.querySelectorAll<SVGGElement>("[data-node]") ?? [])].find((b) => b.dataset["node"] === id);
+  if (!frame || !box) return;
+  const [outer, inner] = [frame.getBoundingClientRect(), box.getBoundingClientRect()];
+  if (inner.left < outer.left || inner.right > outer.right) frame.scrollLeft += (inner.left + inner.right - outer.left - outer.right) / 2;
+  if (inner.top < outer.top || inner.bottom > outer.bottom) frame.scrollTop += (inner.top + inner.bottom - outer.top - outer.bottom) / 2;
 }
 
 /** Rows a second on an edge; null where nobody counts them. */

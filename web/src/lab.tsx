@@ -114,7 +114,7 @@ function RaceView({ race }: { race: Race }) {
       </p>
       <h3>{race.measure} (less is better)</h3>
       <p class="leader">{leader(race, lines)}</p>
-      <Chart lines={lines} unit="" label={`${race.measure}, by policy, over the seconds of the race`} />
+      <Chart lines={lines} unit="" digits={2} label={`${race.measure}, by policy, over the seconds of the race`} />
     </>
   );
 }

@@ -17,9 +17,10 @@ const VIEWS = { plan: "Plan", decisions: "Decisions", time: "Time", queries: "Qu
 type View = keyof typeof VIEWS;
 const NOTHING: Catalog = { streams: [], relations: [], views: [], queries: [] };
 
-function place(): [View, string | null] {
-  const [, view, query] = /^#\/(\w*)\/?(.*)$/.exec(location.hash) ?? [];
-  return [view && view in VIEWS ? (view as View) : "plan", query ? decodeURIComponent(query) : null];
+/** The view, the query, and of the queries' view the rows that are shown: #/queries/loud/late. */
+function place(): [View, string | null, string | null] {
+  const [, view, query, rows] = /^#\/(\w*)(?:\/([^/]*))?(?:\/(\w+))?$/.exec(location.hash) ?? [];
+  return [view && view in VIEWS ? (view as View) : "plan", query ? decodeURIComponent(query) : null, rows ?? null];
 }
 
 function embedded(): History | null {
@@ -28,7 +29,7 @@ function embedded(): History | null {
 }
 
 function Page() {
-  const [[view, query], setPlace] = useState(place);
+  const [[view, query, rows], setPlace] = useState(place);
   const [catalog, setCatalog] = useState(NOTHING);
   const [loaded, setLoaded] = useState(false);
   const [away, setAway] = useState("");
@@ -137,13 +138,13 @@ function Page() {
         </div>
       )}
       <main>
-        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} changed={load} />}
+        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} aside={replay ? {} : putAside(samples[at])} changed={load} />}
         {view === "plan" && replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
         {view === "time" && <TimeView catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
         {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
           <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
         )}
-        {view === "queries" && <QueriesView catalog={catalog} query={current} choose={choose} changed={load} aside={putAside(samples[at])} />}
+        {view === "queries" && <QueriesView catalog={catalog} query={current} tab={rows} choose={choose} changed={load} aside={putAside(samples[at])} />}
         {view === "lab" && <LabView />}
       </main>
     </>

@@ -6,6 +6,7 @@ import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
 import { rates, ratios, type Rate, type Ratio } from "./history";
 import { memo } from "./memo";
 import { NodePanel } from "./node";
+import { ASIDES, type Aside } from "./queries";
 import { cheap, isSource, sourceName } from "./scene";
 import { ShardsView } from "./shards";
 import { amount, duration } from "./words";
@@ -13,7 +14,7 @@ import { amount, duration } from "./words";
 const NONE = new Set<string>();
 const LATELY = "of the last ten seconds; since the start where no rows came in them";
 
-export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; changed: () => void }) {
+export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void }) {
   const [metric, setMetric] = useState<Metric>("time");
   const [selected, select] = useState<string | null>(null);
   const [hide, setHide] = useState(false);
@@ -45,11 +46,18 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
             {plan.shared.length} shared store{plan.shared.length > 1 ? "s" : ""}
           </span>
         )}
+        {ASIDES.filter((which) => props.aside[which]).map((which) => (
+          <a class="badge" href={`#/queries/${encodeURIComponent(plan.query)}/${which}`} title={`see the last ${which} rows`}>
+            {amount(props.aside[which])} {which}
+          </a>
+        ))}
         <span class="small">≡ queue ▤ synopsis ◫ cache ⇉ sharing ⟳ adapts</span>
+      </div>
+      <div class="in-sight">
+        <PlanGraph samples={props.samples} index={props.index} metric={metric} hidden={hidden} selected={selected} select={select} label="plan of the query" />
       </div>
       <div class="columns">
         <div>
-          <PlanGraph samples={props.samples} index={props.index} metric={metric} hidden={hidden} selected={selected} select={select} label="plan of the query" />
           <QueryText plan={plan} selected={node} select={select} />
           <ShardsView samples={props.samples} index={props.index} />
           <div class="scroll" tabindex={0} role="region" aria-label="operators">
@@ -150,7 +158,8 @@ function placeOf(piece: string, text: string, from: number): { start: number; en
   const words = piece.trim().split(/\s+/);
   if (!words[0]) return null;
   const [first, last] = [/^\w/.test(piece) ? "\\b" : "", /\w$/.test(piece) ? "\\b" : ""];
-  const pattern = words.map((w) => w.replace(/[^\w\s]/g, "\\$&")).join("\\s*");
+  const written = (w: string): string => w.replace(/[^\w\s]/g, "\\$&").replace(/(\d)\\\.0\b/g, "$1(?:\\.0*)?"); // 20.0 may stand there as 20
+  const pattern = words.map(written).join("\\s*");
   const found = new RegExp(first + pattern + last, "i").exec(text.slice(from));
   return found && { start: from + found.index, end: from + found.index + found[0].length };
 }

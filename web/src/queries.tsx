@@ -9,10 +9,14 @@ type Row = Record<string, unknown>;
 const SHOWN_ROWS = 50; // of the results
 const LOOK_EVERY = 2000; // milliseconds, at the rows that were put aside
 
-/** How many rows of the inputs were put aside so far; nothing where that is not known. */
-export type Aside = Partial<Record<"late" | "invalid" | "shed", number>>;
+export const ASIDES = ["late", "invalid", "shed"] as const;
 
-export function QueriesView(props: { catalog: Catalog; query: string | null; choose: (name: string | null) => void; changed: () => void; aside: Aside }) {
+/** How many rows of the inputs were put aside so far; nothing where that is not known. */
+export type Aside = Partial<Record<(typeof ASIDES)[number], number>>;
+
+type Tab = "results" | (typeof ASIDES)[number];
+
+export function QueriesView(props: { catalog: Catalog; query: string | null; tab: string | null; choose: (name: string | null) => void; changed: () => void; aside: Aside }) {
   const [text, setText] = useState("");
   const [name, setName] = useState("");
   const [mistake, setMistake] = useState("");
@@ -41,12 +45,12 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
   return (
     <section>
       <h2>A new query</h2>
-      <Editor label="text of a new query" text={text} change={setText} catalog={props.catalog} />
+      <Editor label="text of a new query" text={text} change={setText} catalog={props.catalog} hint={example(props.catalog)} send={() => void (text.trim() && register())} />
       <div class="bar">
         <label>
           name <input id="name" value={name} onInput={(e) => setName(e.currentTarget.value)} />
         </label>
-        <button id="register" disabled={!text.trim()} onClick={() => void register()}>
+        <button id="register" disabled={!text.trim()} title="Ctrl-Enter in the text" onClick={() => void register()}>
           register
         </button>
         <span class="small">streams: {props.catalog.streams.map((s) => `${s.name} (${s.columns.map((c) => c[0]).join(", ")})`).join("; ") || "none"}</span>
@@ -92,13 +96,20 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; cho
           </tbody>
         </table>
       </div>
-      {chosen && <Results key={chosen.id} query={chosen.name} catalog={props.catalog} aside={props.aside} />}
+      {chosen && <Results key={`${chosen.id} ${props.tab}`} query={chosen.name} tab={props.tab} catalog={props.catalog} aside={props.aside} />}
     </section>
   );
 }
 
-function Results(props: { query: string; catalog: Catalog; aside: Aside }) {
-  const [tab, setTab] = useState<"results" | "late" | "invalid" | "shed">("results");
+/** What is said below an empty editor. */
+function example(catalog: Catalog): string {
+  const stream = catalog.streams[0];
+  if (!stream) return "The server has no stream yet: POST /v1/streams or ed.connect(…).stream(…) declares one for rows that are pushed.";
+  return `For example: SELECT Istream(${stream.columns.map((c) => c[0]).slice(0, 2).join(", ")}) FROM ${stream.name} WHERE …`;
+}
+
+function Results(props: { query: string; tab: string | null; catalog: Catalog; aside: Aside }) {
+  const [tab, setTab] = useState<Tab>(ASIDES.find((t) => t === props.tab) ?? "results");
   const [rows, setRows] = useState<Row[]>([]);
   const [ended, setEnded] = useState("");
   const [mistake, setMistake] = useState("");
@@ -148,7 +159,7 @@ function Results(props: { query: string; catalog: Catalog; aside: Aside }) {
         {props.query} <span class="small">{ended}</span>
       </h2>
       <div class="bar" role="tablist">
-        {(["results", "late", "invalid", "shed"] as const).map((t) => (
+        {(["results", ...ASIDES] as const).map((t) => (
           <button role="tab" aria-selected={tab === t} onClick={() => setTab(t)}>
             {t}
             {t !== "results" && props.aside[t] ? ` (${amount(props.aside[t])})` : ""}

@@ -122,7 +122,7 @@ export const JOINS: Race = {
     { name: "static", does: "looks in r, then in t, in the order in which they are written.", options: { joins: "static", caches: "none" } },
     { name: "a-greedy", does: "measures how many partners rows find in r and in t, and looks first where partners are few.", options: { joins: "a-greedy", caches: "none" } },
     {
-      name: "a-greedy, caches",
+      name: "a-greedy with caches",
       does: "does the same, and where it pays keeps what was joined for a key, for the next row with that key.",
       options: { joins: "a-greedy", caches: "prefix(interval = 2000)" },
     },

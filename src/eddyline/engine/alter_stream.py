@@ -59,9 +59,10 @@ def change_width(stream: InputStream, what: str, ticks: int | None, because: str
     stream.widen_wait(what, ticks)
     kind = stream.definition.time_kind if what == "slack" else TimeKind.TIMESTAMP
     evidence = {"before": before, "after": ticks}
+    units = {} if kind is TimeKind.INTEGER else dict.fromkeys(evidence, "µs")
     operator = f"stream {stream.name}"
     return Decision(
-        what, width_text(before, kind), width_text(ticks, kind), because, evidence, operator=operator, by=USER
+        what, width_text(before, kind), width_text(ticks, kind), because, evidence, units, operator=operator, by=USER
     )
 
 

@@ -22,6 +22,7 @@ from eddyline.cql.job import QueryStatement, Statement
 from eddyline.cql.places import quoted_place
 from eddyline.cql.windows import IntervalText, resolve_duration
 from eddyline.expr.types import normalise, parse_type, type_name
+from eddyline.io.conform import other_delimiter
 from eddyline.streamon.strategies import strategies
 
 
@@ -30,7 +31,8 @@ def column_named(name: str, schema: Schema, column: str) -> str:
     found = next((n for n in schema.names if n.lower() == column.lower()), None)
     if found is None:
         known = f"It has: {', '.join(schema.names)}." if schema.names else "It has none."
-        raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} {known}")
+        hint = other_delimiter(schema.names)
+        raise JobError(f"{name!r} has no column {column!r}.{did_you_mean(column, schema.names)} {known}{hint}")
     return found
 
 

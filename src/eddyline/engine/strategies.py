@@ -42,7 +42,7 @@ def strategy_lines(kind: str | None = None) -> Iterator[str]:
         for found in strategies(option).values():
             yield f"  {KINDS[option].written.format(option=option, name=found.name)}"
             if found.summary:
-                yield f"    {found.summary}"
+                yield f"    {found.summary.replace('``', '')}"
             for p in found.parameters:
                 default = found.defaults.get(p.name)
                 yield f"    {p.name}{'' if default is None else f' = {default}'}: {p.trades}"

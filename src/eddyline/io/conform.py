@@ -54,8 +54,23 @@ def declared_columns(declared: pa.Schema, known: Sequence[str], place: str) -> p
         else:
             raise JobError(
                 f"{place} has no column {name!r}.{did_you_mean(name, known)} Its columns are: {', '.join(known)}."
+                f"{other_delimiter(known)}"
             )
     return pa.schema(fields)
+
+
+def other_delimiter(names: Sequence[str]) -> str:
+    """The remedy for a single column whose name is a whole line of CSV.
+
+    >>> other_delimiter(["ts;room;celsius"]), other_delimiter(["ts", "a;b"])
+    (" These are separated by ';': WITH (delimiter = ';').", '')
+    """
+    if len(names) != 1:
+        return ""
+    if "\t" in names[0]:
+        return " These are separated by tabs: WITH (format = 'tsv')."
+    between = next((d for d in ";|" if d in names[0]), None)
+    return "" if between is None else f" These are separated by {between!r}: WITH (delimiter = {between!r})."
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, place: str, first: int | None = None) -> SourceBatch:

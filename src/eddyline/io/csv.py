@@ -25,7 +25,7 @@ from eddyline.io.ahead import ahead
 from eddyline.io.conform import cast, declared_columns, engine_schema, fit
 from eddyline.io.infer import infer, parse_type_for
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
-from eddyline.io.text import BLOCK_BYTES, Block, Int64s, blocks, open_text, reader, record_ends
+from eddyline.io.text import BLOCK_BYTES, Block, Int64s, blocks, open_text, reader, record_ends, utf16
 from eddyline.io.text_files import TextFiles
 
 LONE_RETURN: Final = re.compile(rb"\r(?!\n)")
@@ -241,6 +241,8 @@ class CsvParser:
 
     def _header(self, block: Block, place: str) -> tuple[list[str], bytes]:
         """The names of the columns, and the block without the line that gave them."""
+        if (wrong := utf16(block.data, place)) is not None:
+            raise JobError(wrong)
         data = block.data.lstrip(b"\r\n")
         ends = record_ends(data, self.dialect.quote_bytes, self.dialect.delimiter.encode())
         cut = int(ends[0]) if len(ends) else len(data)

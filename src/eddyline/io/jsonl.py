@@ -24,7 +24,7 @@ from eddyline.io.conform import engine_schema, fit
 from eddyline.io.infer import UTC_TIMES, infer
 from eddyline.io.nested import flat_batch, nested_schema, path_field, path_of, value_at, wrapped
 from eddyline.io.source import BATCH_ROWS, InvalidRow, SourceBatch, dealt, pruned, shorten
-from eddyline.io.text import Block, blocks, open_text, reader
+from eddyline.io.text import Block, blocks, open_text, reader, utf16
 from eddyline.io.text_files import TextFiles
 
 SAMPLE_BYTES: Final = 1 << 18  # read at the start of a file to find its types
@@ -54,11 +54,12 @@ class JsonLinesSource(TextFiles):
 
 
 class JsonLinesStream:
-    """JSON lines from one open stream that cannot be read twice (standard input)."""
+    """JSON lines from one open stream that cannot be read twice (standard input). ``exact``: its fields are spelt as
+    the columns of ``schema`` are."""
 
     finite = False
 
-    def __init__(self, stream: BinaryIO, name: str, schema: pa.Schema | None = None) -> None:
+    def __init__(self, stream: BinaryIO, name: str, schema: pa.Schema | None = None, *, exact: bool = False) -> None:
         read, seen = reader(stream, name, live=True), list[bytes]()
 
         def remember(size: int) -> bytes:
@@ -69,11 +70,25 @@ class JsonLinesStream:
         if found is None:
             raise JobError(_empty(name))
         self.schema = engine_schema(found, name)
-        self._parser, self._name = JsonParser(self.schema), name
+        self._exact, self._name = exact or schema is None, name
+        self._remember = remember
         self._replay: Callable[[int], bytes] = lambda size: seen.pop(0) if seen else read(size)
 
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
-        return ahead(self._parser.read(self._replay, self._name, pruned(self.schema, columns), batch_rows))
+        return ahead(self._rows(pruned(self.schema, columns), batch_rows))
+
+    def _rows(self, columns: list[str], batch_rows: int) -> Iterator[SourceBatch]:
+        came = self._as_they_come()
+        spelt = dict(zip(self.schema.names, came.names, strict=True))
+        for batch in JsonParser(came).read(self._replay, self._name, [spelt[c] for c in columns], batch_rows):
+            yield batch if came is self.schema else replace(batch, rows=batch.rows.rename_columns(columns))
+
+    def _as_they_come(self) -> pa.Schema:
+        """The columns as the first objects spell them. Where they were declared nothing is read before the rows are
+        asked for: a slow producer's first row may be far away."""
+        rows = [] if self._exact else _first_objects(self._remember, SAMPLE)
+        found = engine_schema(_matched(self.schema, rows, self._name)[0], self._name) if rows else self.schema
+        return self.schema if found.names == self.schema.names else found
 
 
 def learn(read: Callable[[int], bytes], place: str, sample: int = SAMPLE_BYTES) -> pa.Schema | None:
@@ -214,6 +229,8 @@ class JsonParser:
         """The rows of a file, or of a stretch of whole lines that begins at ``line``."""
         wanted = pa.schema([self.schema.field(c) for c in columns])
         for block in blocks(read, quote=None, line=line):
+            if block.line == 1 and (wrong := utf16(block.data, place)) is not None:
+                raise DataError(wrong)
             parts = [self._fast(block.data)]
             if parts[0] is None:
                 parts = list(self._stretches(block, place))

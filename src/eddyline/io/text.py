@@ -7,6 +7,7 @@ order mark, with a final newline), and no record is cut.
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import lzma
 import re
@@ -40,6 +41,13 @@ class Block:
     line: int
     broken: bool = False
     multiline: bool = True
+
+
+def utf16(data: bytes, place: str) -> str | None:
+    """The sentence for a text that begins as UTF-16 does, as some programs write it; None for others."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return f"{place} is UTF-16 text: save it as UTF-8."
+    return None
 
 
 def open_text(path: Path) -> BinaryIO:

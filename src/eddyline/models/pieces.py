@@ -3,6 +3,8 @@
 A piece is an interval of time with its closedness, constant columns (keys and what else does not change), and values
 that are polynomials of (t − base)·scale. Times are doubles in ticks: roots need not lie on a tick,
 and 2⁵³ µs are 285 years.
+
+Where a fit ends one piece and begins the next: ``kernels.fit``, and ``kernels.fit_checked`` for degrees 2 to 4.
 """
 
 from __future__ import annotations

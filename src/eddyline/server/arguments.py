@@ -26,6 +26,7 @@ def add_serve(commands: Any) -> None:
     serve.add_argument(
         "--proxy",
         metavar="ADDRESS",
+        type=_proxy,
         action="append",
         default=[],
         help="a proxy before the server, which says whose requests it passes on (X-Forwarded-For)",
@@ -133,6 +134,19 @@ def _seconds(text: str) -> float:
     return seconds
 
 
+def _proxy(text: str) -> str:
+    """Connections come from addresses: a name would never be theirs, and the proxy's word would be ignored."""
+    from ipaddress import ip_network
+
+    try:
+        ip_network(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"the address of a proxy or of its network, such as 10.0.0.7 or 10.0.0.0/24, not {text!r}."
+        ) from None
+    return text
+
+
 def settings_of(options: argparse.Namespace) -> Settings:
     limits = Limits(
         body=options.max_body,
@@ -172,6 +186,10 @@ def _serve(options: argparse.Namespace) -> int:
         raise JobError(
             "a server needs a master, not a Spark Connect server (sc://…), which keeps micro-batches to itself."
         )
+    if settings.runtime == "spark":
+        from eddyline.spark.requirements import check
+
+        check()  # what is missing is said before anything of Spark is imported
     for folder in settings.folders:
         if not folder.is_dir():
             raise JobError(f"--data: there is no folder {str(folder)!r}.")

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -71,7 +72,35 @@ def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
         source = _json(body, wanted)
     else:
         source = _json_lines(body, wanted)
-    return Parsed(wanted, list(source.open()))
+    return Parsed(wanted, [_as_declared(b, wanted.names) for b in source.open()])
+
+
+def _as_declared(batch: SourceBatch, names: Sequence[str]) -> SourceBatch:
+    """The same rows, with columns called as they were declared (CQL ignores case)."""
+    declared = {n.lower(): n for n in names}
+    called = [declared.get(n.lower(), n) for n in batch.rows.schema.names]
+    return batch if called == batch.rows.schema.names else replace(batch, rows=batch.rows.rename_columns(called))
+
+
+def _spelt(body: bytes, names: Sequence[str]) -> bytes:
+    """JSON lines whose fields are spelt as the columns are declared: CQL ignores case, the parser does not.
+
+    Names are replaced where they stand, so that numbers stay as they were written. Within a text a quote is escaped,
+    so what looks like a field there is none.
+
+    >>> _spelt(rb'{"TS": 1, "Note": "\\"TS\\": 2"}', ["ts"]) == rb'{"ts": 1, "Note": "\\"TS\\": 2"}'
+    True
+    """
+    written = {n.lower(): json.dumps(n, ensure_ascii=False).encode() for n in names}
+    folded = body.lower()
+    if all(folded.count(w.lower()) == body.count(w) for w in written.values()):
+        return body
+
+    def rename(field: re.Match[bytes]) -> bytes:
+        name = field[1].decode(errors="replace").lower()
+        return written[name] + b":" if name in written else field[0]
+
+    return NAMES.sub(rename, body)
 
 
 def _check_names(body: bytes, wanted: pa.Schema) -> None:
@@ -141,8 +170,9 @@ def _line(row: object) -> bytes:
 
 
 def _json_lines(body: bytes, wanted: pa.Schema) -> Source:
+    body = _spelt(body, wanted.names)
     _check_names(body, wanted)
-    return JsonLinesStream(io.BytesIO(body), "the body", wanted)
+    return JsonLinesStream(io.BytesIO(body), "the body", wanted, exact=True)
 
 
 def rendered(rows: Sequence[pa.RecordBatch], schema: pa.Schema, form: str) -> bytes:

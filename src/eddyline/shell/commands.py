@@ -30,8 +30,21 @@ A query that is typed is registered and watched until Ctrl-C.
 \\quit                 leave (also Ctrl-D)"""
 
 
+PLAIN = {"help": "\\help", "quit": "\\quit", "exit": "\\quit"}  # what people type before they know of the backslash
+
+
 class Quit(Exception):
     pass
+
+
+def command_of(text: str) -> str | None:
+    """The command that an input is; None: it is statements.
+
+    >>> command_of(" \\\\plan q"), command_of("exit;"), command_of("SELECT a FROM S;")
+    ('\\\\plan q', '\\\\quit', None)
+    """
+    text = text.strip()
+    return text if text.startswith("\\") else PLAIN.get(text.removesuffix(";").strip().lower())
 
 
 class Shell:
@@ -45,8 +58,9 @@ class Shell:
     def run(self, text: str) -> None:
         """Raises ``Quit`` when the user wants to leave."""
         try:
-            if text.strip().startswith("\\"):
-                self._command(text.strip())
+            command = command_of(text)
+            if command is not None:
+                self._command(command)
             elif text.strip():
                 self._statements(text)
         except EddylineError as error:
@@ -92,7 +106,8 @@ class Shell:
                 self.target.drop(argument)
                 self._say(f"dropped: {argument}")
             case _:
-                raise JobError(f"there is no command {word}.{did_you_mean(word, COMMANDS)} \\help lists them.")
+                near = did_you_mean(word, COMMANDS).replace("\\\\", "\\")  # quoted as it is typed
+                raise JobError(f"there is no command {word}.{near} \\help lists them.")
 
     def _list(self) -> None:
         table = Table(box=None, header_style="bold")
@@ -132,7 +147,7 @@ class Shell:
         """Show results as they come: on a terminal the last rows in a table that updates, elsewhere all of them."""
         if not self.console.is_terminal:
             self._print_all(name)
-            self._notes()
+            self._notes(name)
             return
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         count, results = self.target.latest(name, SHOWN_ROWS)
@@ -148,11 +163,11 @@ class Shell:
             self._say(f"{name} is over: no more results come.")
         except KeyboardInterrupt:
             self._say(f"{name} goes on; \\watch {name} shows it again.")
-        self._notes()
+        self._notes(name)
 
-    def _notes(self) -> None:
+    def _notes(self, name: str) -> None:
         """What was left out of the inputs, once."""
-        for note in self.target.notes():
+        for note in self.target.notes(name):
             if note not in self._noted:
                 self._noted.add(note)
                 self._say(f"note: {note}")

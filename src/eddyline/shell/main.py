@@ -21,7 +21,7 @@ def shell(url: str | None, token: str | None) -> int:
     if url is not None:
         target.names()  # a server that does not answer is said at once
     if not sys.stdin.isatty():
-        return _piped(target)
+        return _piped(target, watch=url is None)
     console = Console()
     running = Shell(target, console)
     where = "a session in this process" if url is None else url.partition("#")[0]
@@ -36,8 +36,9 @@ def shell(url: str | None, token: str | None) -> int:
             return 0
 
 
-def _piped(target: Target) -> int:
-    running = Shell(target, Console(file=sys.stdout, width=200, force_terminal=False))
+def _piped(target: Target, *, watch: bool) -> int:
+    """In a server a query goes on by itself, often without end: it is registered, and what comes next is run."""
+    running = Shell(target, Console(file=sys.stdout, width=200, force_terminal=False), watch=watch)
     text = ""
     for line in sys.stdin:
         text += line

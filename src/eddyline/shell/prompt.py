@@ -21,6 +21,7 @@ from prompt_toolkit.lexers import Lexer
 
 from eddyline.core.errors import CqlError, EddylineError
 from eddyline.cql.job import QueryStatement, parse_job
+from eddyline.shell.commands import command_of
 from eddyline.shell.completion import KEYWORDS, completions
 from eddyline.shell.sessions import Target
 
@@ -130,11 +131,11 @@ def _word(text: str) -> str:
 def complete(text: str) -> bool:
     """Whether Enter sends the text: a command is one line, statements end with a semicolon.
 
-    >>> complete("\\\\plan"), complete("SELECT a"), complete("SELECT a FROM S; "), complete("")
-    (True, False, True, True)
+    >>> complete("\\\\plan"), complete("SELECT a"), complete("SELECT a FROM S; "), complete(""), complete("exit")
+    (True, False, True, True, True)
     """
     text = text.strip()
-    return not text or text.startswith("\\") or text.endswith(";")
+    return not text or text.endswith(";") or command_of(text) is not None
 
 
 def editor(target: Target, history: Path | None, **more: Any) -> PromptSession[str]:

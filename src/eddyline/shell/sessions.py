@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from eddyline.client import RemoteQuery, RemoteSession
 from eddyline.core.errors import JobError, did_you_mean
+from eddyline.engine.row_warnings import LeftOut
 from eddyline.engine.row_warnings import notes as left_out_notes
 from eddyline.expr.functions import function_names
 from eddyline.session import Session
@@ -31,8 +32,8 @@ class Target(Protocol):
     def latest(self, name: str, rows: int) -> tuple[int, Iterator[pa.RecordBatch | None]]:
         """For somebody who watches: the results from the last ``rows`` on, and how many there were before them."""
 
-    def notes(self) -> list[str]:
-        """Sentences on rows that were left out."""
+    def notes(self, name: str) -> list[str]:
+        """Sentences on rows that were left out, those of the inputs of this query at least."""
 
     def drop(self, name: str) -> None: ...
     def functions(self) -> list[str]: ...
@@ -59,7 +60,7 @@ class Local:
         self.session = session
         session.warns = False  # the shell says it, for users who have no line of Python
 
-    def notes(self) -> list[str]:
+    def notes(self, name: str) -> list[str]:
         return list(left_out_notes(self.session.left_out()))
 
     def execute(self, text: str) -> list[str]:
@@ -114,8 +115,13 @@ class Remote:
     def __init__(self, session: RemoteSession) -> None:
         self.session = session
 
-    def notes(self) -> list[str]:
-        return []  # reports and the page count such rows
+    def notes(self, name: str) -> list[str]:
+        streams: dict[str, dict[str, int]] = self.session.get(name).report().get("streams", {})
+        found = [
+            LeftOut(s, late=counts.get("late", 0), invalid=counts.get("invalid", 0), shed=counts.get("shed", 0))
+            for s, counts in streams.items()
+        ]
+        return list(left_out_notes(found))
 
     def execute(self, text: str) -> list[str]:
         return [q.name for q in self.session.execute(text)]
