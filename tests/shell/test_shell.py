@@ -91,7 +91,13 @@ def test_from_a_pipe_into_a_server(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state") as server:
         columns = [["ts", "bigint"], ["a", "bigint"]]
         server.request("POST", "/v1/streams", {"name": "R", "columns": columns, "timestamp": "ts"})
-        command = [sys.executable, "-m", "eddyline.cli", "shell", f"http://127.0.0.1:{server.port}#token={server.token}"]
+        command = [
+            sys.executable,
+            "-m",
+            "eddyline.cli",
+            "shell",
+            f"http://127.0.0.1:{server.port}#token={server.token}",
+        ]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0 and "registered: one" in done.stdout and "registered: two" in done.stdout, done
         assert [q["name"] for q in server.request("GET", "/v1/queries").data] == ["one", "two"]

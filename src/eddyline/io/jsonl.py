@@ -86,7 +86,7 @@ class JsonLinesStream:
     def _as_they_come(self) -> pa.Schema:
         """The columns as the first objects spell them. Where they were declared nothing is read before the rows are
         asked for: a slow producer's first row may be far away."""
-        rows = [] if self._exact else _first_objects(self._remember, SAMPLE)
+        rows = [] if self._exact else _first_objects(self._remember, SAMPLE_BYTES)
         found = engine_schema(_matched(self.schema, rows, self._name)[0], self._name) if rows else self.schema
         return self.schema if found.names == self.schema.names else found
 
