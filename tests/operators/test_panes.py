@@ -24,7 +24,7 @@ from eddyline.kernels import panes as kernels
 from eddyline.operators.pane_columns import PaneColumns, SumKind
 from eddyline.operators.panes import BATCHES_PASSED_ON, Panes
 from eddyline.operators.windows import enter_times, leave_times
-from eddyline.plan import physical
+from eddyline.plan import aggregate_nodes
 
 K, X, N, T = Column("k", pa.string()), Column("x", pa.float64()), Column("i", pa.int64()), Column("t", pa.string())
 CALLS = (
@@ -176,7 +176,7 @@ def test_no_answer_tells(elements: list[Any], cuts: list[int], width: int, slide
     text = TEXT.format(width, slide)
     if joined:  # two windows over the same panes
         text = f"SELECT a.k, a.sx, b.sx, a.n, b.ai FROM ({text}) a, ({TEXT.format(width + 3, 2)}) b WHERE a.k = b.k"
-    with patch.object(physical, "panes_below", lambda p: None):
+    with patch.object(aggregate_nodes, "panes_below", lambda p: None):
         expected = answer(text, elements, [])
     assert answer(text, elements, cuts) == expected
 

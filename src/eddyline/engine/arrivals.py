@@ -133,8 +133,7 @@ class Judge:
     def __init__(self, definition: Definition) -> None:
         check_timestamp(definition)
         self.definition = definition
-        self._seen: pa.Schema | None = None
-        self._came: pa.Schema | None = None
+        self._seen: pa.Schema | None = None  # of the last batch, as it came
         self._nested = False  # whether batches of that schema have structures
         self._layout = _Layout({}, (), pa.schema([]))
         self._selected: tuple[str, ...] | None = None
@@ -147,18 +146,18 @@ class Judge:
         return self._layout.position
 
     def flat(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its structures taken apart. Whether there are any is asked once for each schema."""
-        if self._came is None or not batch.schema.equals(self._came):
-            self._came = batch.schema
-            self._nested = has_structures(batch.schema)
-        return flat_batch(batch) if self._nested else batch
+        """The batch with its structures taken apart. What a schema decides is found once, with its first batch."""
+        schema = batch.schema
+        if self._seen is not None and schema.equals(self._seen):
+            return flat_batch(batch) if self._nested else batch
+        self._nested = has_structures(schema)
+        flat = flat_batch(batch) if self._nested else batch
+        self._layout, self._selected = self._learn(flat.schema), None
+        self._seen = schema
+        return flat
 
     def __call__(self, batch: pa.RecordBatch, needed: Sequence[str]) -> tuple[pa.RecordBatch, Failures]:
-        """The batch in declared types, and the invalid rows that are still in it."""
-        if self._seen is None or not batch.schema.equals(self._seen):
-            self._layout = self._learn(batch.schema)
-            self._seen = batch.schema
-            self._selected = None
+        """What ``flat`` returned in declared types, and the invalid rows that are still in it."""
         layout = self._layout
         for name in needed:
             if name not in layout.position:
