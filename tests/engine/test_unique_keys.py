@@ -69,7 +69,7 @@ def test_shards(i: int) -> None:
 @pytest.mark.parametrize("kind", ["one number", "texts", "both"])
 def test_many_keys_against_the_definition(kind: str, within: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """In chunks of any size, with old keys swept out and state saved in between."""
-    monkeypatch.setattr(unique_keys, "SWEEP", 16)
+    monkeypatch.setattr(unique_keys, "KEYS_BETWEEN_SWEEPS", 16)
     rng = random.Random(f"{kind} {within}")
     times = sorted(rng.randint(0, 200) for _ in range(900))
     rows = [{"a": rng.choice([*range(40), None]), "s": rng.choice(["u", "v", "é", None])} for _ in times]

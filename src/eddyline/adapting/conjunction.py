@@ -1,4 +1,4 @@
-"""A conjunction that orders itself: the evaluation, a policy, and the conversation between them.
+"""A conjunction that orders itself: the evaluation, a policy, and the calls between them.
 
 The evaluation (``expr.observed``) applies an order; the policy (``adaptive.filters``) sees statistics
 and no rows. Here batches are cut into *sub-batches*, because an order can only change between two passes: small
@@ -53,7 +53,7 @@ _NOBODY: Int64s = np.empty(0, np.int64)
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A sub-batch: how many rows, and which of them are profiled. With ``trial`` they are for measuring those filters,
-    and the policy hears nothing."""
+    and are not reported to the policy."""
 
     count: int
     profile: Int64s
@@ -191,7 +191,7 @@ class AdaptiveConjunction:
         self.seen.add(step.count, seen.rows_in, seen.rows_out, seen.extra, seconds, prices)
         self.gains.add(step.count, seen.rows_in, prices)
         if step.trial is not None:
-            # The policy hears of prices that mean something, and of no other rows than it would have asked for.
+            # Rows that the policy did not choose are not reported to it. What they cost is, with later rows.
             self._fit(step.count, asked)
             return seen
         policy.processed(seen.rows_in, seen.rows_out, prices)

@@ -1,6 +1,7 @@
 """An eddy over the conjuncts of a selection: each row takes them in the order that its content suggests.
 
-How rows take their routes is told in ``tuple_router``. The law of errors is that of ``expr.predicates``.
+``tuple_router`` says how rows take their routes. Which errors are raised is the same in every order
+(``expr.predicates``).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Filtering:
     eddyline.core.errors.JobError: unknown filter policy 'swep'. Did you mean 'sweep'?
     """
 
-    policy: str | None = None  # None: nobody asked, so what pays is decided here
+    policy: str | None = None  # None: not named, so what pays is decided here
     parameters: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
     clock: Clock = field(default_factory=SystemClock)

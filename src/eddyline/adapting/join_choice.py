@@ -67,7 +67,7 @@ class Joining:
     eddyline.core.errors.JobError: unknown cache policy 'gobal'. Did you mean 'global'?
     """
 
-    joins: str | None = None  # None: nobody asked
+    joins: str | None = None  # None: not named, so the default
     caches: str | None = None
     tree: str | None = None
     clock: Clock = field(default_factory=SystemClock)

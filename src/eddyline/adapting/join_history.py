@@ -126,7 +126,7 @@ class RunHistory:
             lines.append(f"caches take {size(held_now)} of {size(memory.budget * memory.page_bytes)}")
         rows = list(zip(self._table(join), specs(_all(join)), strict=True))
         rows.sort(key=lambda r: (r[0]["state"] != "used", -_net(r[0])))
-        stores: dict[StoreId, str] = {}  # by whom each in use is told
+        stores: dict[StoreId, str] = {}  # of each in use, the cache at whose line it is described
         for row, spec in rows:
             used = row["state"] == "used"
             if not used and len(lines) >= CACHES_SHOWN:

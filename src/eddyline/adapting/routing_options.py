@@ -28,8 +28,8 @@ CLASSIFIER, PARTITIONS = "classifier", "d"
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """``policy`` by name with its ``parameters``; ``classifier`` is the column that known-classifier is told; ``d`` the
-    number of partitions of each attribute.
+    """``policy`` by name with its ``parameters``; ``classifier`` is the column by which known-classifier routes; ``d``
+    the number of partitions of each attribute.
 
     >>> Routing.of({"routing": "content-learns(R=300)", "p": 0.1})
     Routing(policy='content-learns', parameters={'R': 300, 'P': 0.1}, classifier=None, d=24)
@@ -97,7 +97,7 @@ class Routing:
         raise JobError(f"{who} cannot route by {self.classifier!r}: the query reads no such column there.{hint}")
 
     def offered(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The columns that may classify: all, or the one that is told."""
+        """The columns that may classify: all, or the one that is named."""
         usable = {n: c for n, c in columns.items() if may_classify(c.type)}
         if self.policy == "sbr":
             return {}

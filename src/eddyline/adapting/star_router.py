@@ -1,6 +1,6 @@
 """Routes a star join by content: each row asks the relations in the order that its content suggests (CBR, 4.5).
 
-How rows take their routes is told in ``tuple_router``. A relation makes of a row as many as it has partners for it, and
+``tuple_router`` says how rows take their routes. A relation makes of a row as many as it has partners for it, and
 that number is what the policy gets: attributes are then tested by the variance that they explain, not by gain ratio.
 A relation is asked about a row once however many partners the row has found elsewhere, which is what contests count.
 """
@@ -55,7 +55,7 @@ class StarRouter(TupleRouter):
 
     def statistics(self) -> dict[str, Any]:
         """As of an eddy. ``filters`` are the names of the relations, ``passed`` counts partners, and ``selectivity`` is
-        matches per row; ``joins`` tells those who print it."""
+        matches per row; ``joins`` says so, for printing."""
         return {**super().statistics(), "joins": True}
 
 

@@ -1,7 +1,7 @@
 """What routes tuples by content, whatever the operators are: conjuncts of a selection, relations of a star join.
 
-The conversation is that of ``adaptive.routing.policy``: tuples of a sub-batch get an order each; again and again the
-operator for which most tuples wait is shown all of these in one call; what became of the tuples goes back to the
+The policy is called as ``adaptive.routing.policy`` says. Each tuple of a sub-batch gets an order. Then the operator for
+which most tuples wait gets all of them in one call, until no tuple waits; what became of the tuples is reported to the
 policy. A tuple is out as soon as one operator drops it, so no operator is asked about a tuple twice, nor about one that
 is out, and learning costs no evaluation beyond those of a route.
 

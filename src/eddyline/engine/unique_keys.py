@@ -8,7 +8,7 @@ Ways that look right and are wrong:
 
 - To judge in order of arrival: then which of two rows counts would depend on the disorder that a slack hides.
 - To compare hashes: a collision would put a valid row aside.
-- To let a duplicate prolong the life of its key: a source that repeats a row for ever would never be heard again.
+- To let a duplicate prolong the life of its key: of a source that repeats a row for ever no element would count again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from eddyline.core.time import BEGINNING, time_text
 from eddyline.engine.reorder import Chunk
 from eddyline.engine.side_output import Diverted
 
-SWEEP: Final = 1024  # keys before those that are too old are looked for: fewer looks more often
+KEYS_BETWEEN_SWEEPS: Final = 1024  # after so many new keys those that are too old are removed: fewer looks more often
 Locate = Callable[[Mapping[str, Any], int, int], str | None]  # values, time, how many rows have them before → place
 
 
@@ -48,7 +48,7 @@ class UniqueKeys:
 
         self.table = KeyTable([definition.schema[c].type for c in self.columns])
         self.last: Int64s = np.full(64, BEGINNING, np.int64)  # by id of a key
-        self._sweep_at = SWEEP
+        self._sweep_at = KEYS_BETWEEN_SWEEPS
 
     def __len__(self) -> int:
         return len(self.table)
@@ -123,7 +123,7 @@ class UniqueKeys:
         gone = live[self.last[live] < oldest]
         self.last[gone] = BEGINNING
         self.table.release(gone)
-        self._sweep_at = max(SWEEP, 2 * len(self))
+        self._sweep_at = max(KEYS_BETWEEN_SWEEPS, 2 * len(self))
 
     def state(self) -> dict[str, Any]:
         ids = self.table.live_ids()
@@ -133,7 +133,7 @@ class UniqueKeys:
         self.table.load(state["table"])
         self.last = np.full(max(64, self.table.capacity), BEGINNING, np.int64)
         self.last[self.table.live_ids()] = state["last"]
-        self._sweep_at = max(SWEEP, 2 * len(self))
+        self._sweep_at = max(KEYS_BETWEEN_SWEEPS, 2 * len(self))
 
 
 def _without_nulls(columns: list[pa.Array], length: int) -> Bools | None:

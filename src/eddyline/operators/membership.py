@@ -113,8 +113,8 @@ def _valid(columns: Sequence[pa.Array]) -> Bools | None:
 class Marked:
     """A conjunct that reads marks: ``S.a IN (…)``, ``NOT EXISTS (…)``, ``S.b > 3 OR S.a IN (…)``.
 
-    Where a mark's keys can fail it is read together with the note of its error, so that whoever does not look at the
-    mark has not failed.
+    Where a mark's keys can fail it is read together with the note of its error, so that a row for
+    which the mark is not read has not failed.
     """
 
     def __init__(self, expr: Expr, memberships: Sequence[Membership], text: str) -> None:

@@ -1,4 +1,4 @@
-"""Content-Knows for data that come: the classifier is told, selectivities follow the tuples."""
+"""Content-Knows for data that come: the classifier is named, selectivities are estimated from the tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a routing policy is told before the first tuple: the operators, and the attributes that may classify tuples."""
+"""What a routing policy gets before the first tuple: the operators, and the attributes that may classify tuples."""
 
 from __future__ import annotations
 
