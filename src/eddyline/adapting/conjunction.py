@@ -53,7 +53,7 @@ _NO_ROWS: Int64s = np.empty(0, np.int64)
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A sub-batch: how many rows, and which of them are profiled. With ``trial`` they are for measuring those filters,
-    and the policy hears nothing."""
+    and are not reported to the policy."""
 
     count: int
     profile: Int64s

@@ -34,7 +34,7 @@ class Labelled(Protocol):
 
 
 class Watched(Protocol):
-    """As much of a control as is told. Monitors are by port."""
+    """As much of a control as is reported. Monitors are by port."""
 
     size: int
     edges: DirectedEdges
@@ -71,7 +71,7 @@ def describe(watch: Watched, join: ConstrainedJoin) -> list[str]:
         )
     told = constraints(watch, join)
     both = any("_t on " not in c["constraint"] for c in told)
-    # Of two forms that in ticks is told where it is used.
+    # Of two forms, the one in ticks is shown where it is used.
     lines += [
         f"{c['constraint']}: {c['text']}" for c in told if c["used"] or not (both and "_t on " in c["constraint"])
     ]

@@ -93,7 +93,7 @@ class InputStream(StreamTime):
         self.accepted = 0  # elements on time: the next arrival number
         self.first_time: int | None = None
         self.last_time: int | None = None
-        self.patient = False  # whether what is late is taken all the same; only right while no instant was closed
+        self.takes_late = False  # as if it came on time: only right while no instant was closed
         self._judge = Judge(definition)
         policy: str | None = None if definition.timestamp is None else getattr(definition, "auto", None)
         self.auto: JudgedRows | None = None
@@ -118,7 +118,7 @@ class InputStream(StreamTime):
         """Promise that no element before ``time`` − slack will come: those that do are late."""
         if not -FARTHEST <= time <= FARTHEST:
             raise EddylineError(f"a heartbeat of {self.name!r} is out of range: {time}.")
-        self._speak(self._clock.now())
+        self._note_activity(self._clock.now())
         if self.auto is None:
             self.watermark.show(time)
         else:
@@ -131,7 +131,7 @@ class InputStream(StreamTime):
         now = self._clock.now()
         if self.definition.timestamp is None:
             self.watermark.show(self._stamp(now))
-        elif self._idle_after is not None and now - self.spoke_at >= self._idle_after:
+        elif self._idle_after is not None and now - self.active_at >= self._idle_after:
             self._settle()
             self.idle = True
 
@@ -159,7 +159,7 @@ class InputStream(StreamTime):
         if not count:
             return  # no rows show no time: an empty poll does not end an idle interval
         now = self._clock.now() if arrival_time is None else arrival_time
-        self._speak(now)
+        self._note_activity(now)
         if failures:
             batch = self._divert(raw, batch, failures)
         time = self._times(batch, now)
@@ -172,7 +172,7 @@ class InputStream(StreamTime):
                 time = self._times(batch, now)
                 in_order, low, high = extent(time) if len(time) else (True, 0, 0)
         self.arrived += count
-        if len(time) and self.auto is not None and not self.patient:
+        if len(time) and self.auto is not None and not self.takes_late:
             chosen = self._judge.select(batch, self._brought)
             first, self.accepted = self.accepted, self.accepted + len(time)
             self._place(self.auto.take(batch, chosen, time, first, self._closed))
@@ -190,7 +190,7 @@ class InputStream(StreamTime):
         # Among rows in order, none can be late because of another; where none lies behind what was there before and
         # the disorder is within the slack, none can be late at all.
         suspect = low < mark.bound or low <= self._closed or not (in_order or high - low <= mark.slack)
-        if suspect and not self.patient:
+        if suspect and not self.takes_late:
             on_time = self._divert_late(batch, time)
             if on_time is not None:
                 batch, time = batch.filter(pa.array(on_time)), time[on_time]
@@ -336,10 +336,10 @@ class InputStream(StreamTime):
         made = StreamReader(self, asked, label, since=self.accepted)
         self._readers.append(made)
         self.plan_columns()
-        self._welcome(made)
+        self._start_reader(made)
         return made
 
-    def _welcome(self, reader: StreamReader) -> None:
+    def _start_reader(self, reader: StreamReader) -> None:
         """A reader of a stream starts with nothing."""
 
     def forget(self, reader: StreamReader) -> None:

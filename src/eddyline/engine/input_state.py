@@ -23,7 +23,7 @@ class Saved(Protocol):
 
     watermark: Watermark
     behind: int
-    spoke_at: int
+    active_at: int
     late: SideOutput
     invalid: SideOutput
     shed: SideOutput
@@ -78,7 +78,7 @@ def restore(stream: Saved, state: Mapping[str, Any]) -> None:
     for what, wait in state.get("altered", {}).items():
         stream.widen_wait(what, wait)
     # Wall-clock silence is not counted while no query reads the stream.
-    stream.spoke_at = stream._clock.now()
+    stream.active_at = stream._clock.now()
     stream._buffer = ReorderBuffer()
     for chunk in unpack(state["held"]):
         stream._buffer.add(chunk.sorted())

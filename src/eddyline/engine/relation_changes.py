@@ -251,7 +251,7 @@ class TimedRelation(InputStream):
     def plan_columns(self) -> None:
         self._needed = self._brought = self.definition.schema.names
 
-    def _welcome(self, reader: StreamReader) -> None:
+    def _start_reader(self, reader: StreamReader) -> None:
         reader.since = 0
         content = self.changes.content()
         if content is not None:

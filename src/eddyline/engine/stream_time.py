@@ -69,7 +69,7 @@ class StreamTime:
     @property
     def idle_at(self) -> int | None:
         """The wall-clock time (µs) from which on silence makes it idle; None: never."""
-        return None if self._idle_after is None else self.spoke_at + self._idle_after
+        return None if self._idle_after is None else self.active_at + self._idle_after
 
     @property
     def widths(self) -> dict[str, int | None]:
@@ -83,10 +83,10 @@ class StreamTime:
             self.watermark.change(min(ticks or 0, FARTHEST))
         else:
             self._idle_after = ticks
-            self.idle = self.idle and ticks is not None and self._clock.now() - self.spoke_at >= ticks
+            self.idle = self.idle and ticks is not None and self._clock.now() - self.active_at >= ticks
 
-    def _speak(self, now: int) -> None:
-        self.spoke_at = now
+    def _note_activity(self, now: int) -> None:
+        self.active_at = now
         self.idle = False
 
     def _stamp(self, now: int) -> int:

@@ -1,4 +1,4 @@
-"""What a constrained join asks and tells whoever measures constraints and decides which are used."""
+"""What a constrained join asks of, and reports to, the control that measures constraints and decides which are used."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Collection:
 
 
 class ConstraintControl(Protocol[Join]):
-    """Who measures constraints and decides which are used. The operator knows no policy."""
+    """Measures constraints and decides which are used. The operator knows no policy."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of what it remembers of rows and keys."""
 
     def listens(self, stream: int) -> bool:
-        """Whether arrivals of an input are to be told."""
+        """Whether arrivals of an input are to be reported (``arrived``)."""
 
     def arrived(self, join: Join, stream: int, keys: Int64s, times: Int64s) -> None:
         """Rows came with these keys, by port, at these times."""

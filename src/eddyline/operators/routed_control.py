@@ -1,4 +1,4 @@
-"""What a multi-route join asks and tells whoever decides about routes and indexes."""
+"""What a multi-route join asks of, and reports to, the control that decides about routes and indexes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Join = TypeVar("Join", contravariant=True)  # the operator, which imports this f
 
 
 class RouteControl(Protocol[Join]):
-    """Who decides about routes and indexes. The operator knows no policy."""
+    """Decides about routes and indexes. The operator knows no policy."""
 
     def begin(self, join: Join) -> None:
         """The state modules have all their attributes; before the first rows, and after the state was loaded."""

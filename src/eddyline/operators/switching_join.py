@@ -1,7 +1,7 @@
 """A constrained join that the plain join's kernel runs while constraints save nothing.
 
-Its state is handed over between two instants, to and from: at any time one of the two joins has all rows. Whoever
-decides it is told of arrivals while the plain join runs, and asked after each call.
+Its state is handed over between two instants, to and from: at any time one of the two joins has all rows. The
+control that decides it gets the arrivals while the plain join runs, and is asked after each call.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class BatchRows:
     def __init__(self, policy: str, kind: TimeKind | None, watermark: Watermark, stream: str) -> None:
         self.text, self.stream = policy, stream
         self.slack = BatchSlack(make_policy(policy, "µs" if kind is TimeKind.TIMESTAMP else "ticks"), watermark)
-        self.patient = True  # no instant is closed, so nothing is late
+        self.takes_late = True  # no instant is closed, so nothing is late
         self.reports = True  # whether this copy of the rows counts what is turned away
         self.ending = False  # what settles is the end of the stream
         self._waiting: list[_Part] = []
@@ -82,7 +82,7 @@ class BatchRows:
             time, number = time[order], number[order]
             rows, columns = rows.take(pa.array(order)), columns.take(pa.array(order))
         # In order of time no row is late because of another of its micro-batch.
-        late = None if self.patient else self.slack.watermark.late(time, closed)
+        late = None if self.takes_late else self.slack.watermark.late(time, closed)
         if late is not None:
             reasons = np.array([BEHIND, BEFORE, SHUT])[late.why[late.rows]]
             placed.late.append(self._diverted(rows.filter(pa.array(late.rows)), reasons))

@@ -269,9 +269,9 @@ class ShardEngine:
     def _deliver(self, lane: int, delivery: _Delivery, started: bool) -> None:
         stream = self.streams[lane]
         before = stream.shown_bound if started else BEGINNING
-        stream.patient = not started
+        stream.takes_late = not started
         if isinstance(stream.auto, BatchRows):
-            stream.patient, stream.auto.patient = False, not started
+            stream.takes_late, stream.auto.takes_late = False, not started
             if delivery.times:
                 stream.auto.begin(delivery.times)
         if delivery.panes:
@@ -283,7 +283,7 @@ class ShardEngine:
             bad = unpack(blob, MALFORMED_SCHEMA)
             stream.reject(bad.column(0).to_pylist(), bad.column(1).to_pylist())
         if delivery.heard:
-            stream.spoke_at, stream.idle = self.clock.now(), False
+            stream.active_at, stream.idle = self.clock.now(), False
         low, high = delivery.low, delivery.high
         if low is None or high is None:
             return
@@ -321,7 +321,7 @@ class ShardEngine:
             "arrived": dict(self.arrived),
             "disorder": {name: list(found) for name, found in self.disorder.items()},
             "handed_in": self.handed_in,
-            "spoke": [s.spoke_at for s in self.streams],
+            "spoke": [s.active_at for s in self.streams],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -331,7 +331,7 @@ class ShardEngine:
         self.handed_in = state.get("handed_in", 0)
         # Unlike a session that was stopped, a shard that moved to another worker has been listening all the time.
         for stream, spoke in zip(self.streams, state["spoke"], strict=True):
-            stream.spoke_at = spoke
+            stream.active_at = spoke
 
     # ── statistics ────────────────────────────────────────────────────────────────────────────────────────────────
 

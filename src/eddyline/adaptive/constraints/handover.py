@@ -28,7 +28,8 @@ class HandOver:
         never hold, and notice later that they do again.
     ``full``
         Share of the memory limit at which ``auto`` begins to save. What is left is for rows that come while samples
-        are taken and rows are handed over: nearer to 1 risks to exceed the limit, lower saves where nobody asked.
+        are taken and rows are handed over: nearer to 1 risks to exceed the limit, lower saves memory that is not
+        short.
     ``large``
         Bytes of state beyond which most accesses miss the processor's caches, so that less of it may be faster even
         with more work for each element. It is then measured: see ``trial`` and ``faster``.
