@@ -1,4 +1,4 @@
-"""How long a profiling run is: what the adaptive join would gain from shorter ones, where its best order changes.
+"""Section 5.5.6, further: what an adaptive join would gain from shorter profiling runs, where its best order changes.
 
 The skewed join of the benchmark ``join-adaptive``, with short phases: streams R, S, T, U and V, of which another one
 drops nearly all elements in each phase. A profiling run of any length has as many samples, so that a short one costs
