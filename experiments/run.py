@@ -30,7 +30,7 @@ EXPERIMENTS = {
     ),
     "joins": (
         "figures_5_11_12", "figures_5_13_14", "figures_5_15_16", "figures_5_17_18", "figures_5_19_20", "figure_5_21",
-        "figure_5_22", "figure_5_23", "stocks",
+        "figure_5_22", "figure_5_23", "profiling_runs", "stocks",
     ),
     "scheduling": ("bursts",),
     "inputs": ("slack_auto",),

@@ -12,9 +12,10 @@ second, and with costs as they are measured when the join starts. All contestant
 time of one is the median of its runs, and the planner is judged by the median of its ratios to the winner's run of the
 same turn. Only there the MJoin takes part, because its operations are index accesses.
 
-The whole map is some 2,500 runs. ``--parts counted second timed`` and ``--attributes 3 5 8`` run a part of it, and the
-verdict is of that part. Each cell is written to ``map_amri.cells`` when it is complete; ``--resume`` goes on with the
-cells that this file lacks, and ``--minutes 7`` stops measuring after so many.
+The whole map is some 2,500 runs. ``--parts counted second timed``, ``--attributes 3 5 8``, ``--values 16`` and
+``--phases 250`` run a part of it, ``--turns 5`` fewer turns, and the verdict is of that part. Each cell is written to
+``map_amri.cells`` when it is complete; ``--resume`` goes on with the cells that this file lacks, and ``--minutes 7``
+stops measuring after so many.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from experiments.report import OUT, Claim, Number, Options, Outcome, Verdict, op
 ATTRIBUTES, CARDINALITIES, PHASES = (3, 5, 8), (16, 100, 1_000, 10_000), (250, 2_000)
 MAP: list[Cell] = [(a, c, p) for a in ATTRIBUTES for c in CARDINALITIES for p in PHASES]
 OTHERS: list[Cell] = [(a, c, p) for a in (4, 6, 7) for c in (40, 300, 3_000) for p in (500, 1_000)]
+CELL = ("attributes", "values", "phases")
 ROWS, TUPLES, TIMED_TUPLES, ROUNDS = 500, 2_500, 5_000, 9
 WINDOW = f"[ROWS {ROWS}]"
 TUNED = "window=4000, periodic=16000, triggered=24000, partition=125, batch=512"
@@ -93,7 +95,7 @@ def limit_name(limit: float) -> str:
 PLANNER = [limit_name(limit) for limit in LIMITS]
 
 
-def measure_cell(by: str, cell: Cell, options: Options) -> dict[str, Measured]:
+def measure_cell(by: str, cell: Cell, options: Options, rounds: int = ROUNDS) -> dict[str, Measured]:
     """All indexes and the planner within all limits, in one cell. Times are of several turns, so that a machine which
     is busy for a while is so for all of them."""
     attributes, cardinality, phase = cell
@@ -108,7 +110,7 @@ def measure_cell(by: str, cell: Cell, options: Options) -> dict[str, Measured]:
             runs[limit_name(limit)] = f"fitting(memory={round(limit * rows)}, {tuned})"
     runs |= {"mjoin": None} if timed else {limit_name(float("inf")): f"fitting({tuned})"}
     turns: list[dict[str, Measured]] = []
-    for turn in range(ROUNDS if timed else 1):
+    for turn in range(rounds if timed else 1):
         names = list(runs)[:: -1 if turn % 2 else 1]  # whoever comes later in one turn comes earlier in the next
         turns.append({name: measure(tables, runs[name], WINDOW) for name in names})
         check_same(list(turns[-1].values()))
@@ -119,7 +121,7 @@ def measure_cell(by: str, cell: Cell, options: Options) -> dict[str, Measured]:
     return found
 
 
-def survey(part: str, cells: list[Cell], options: Options, known: Cells, until: float) -> Survey:
+def survey(part: str, cells: list[Cell], options: Options, known: Cells, until: float, rounds: int = ROUNDS) -> Survey:
     """The cells of one part of the map that are known, or can be measured before the time is over."""
     told = Survey(BY[part])
     for cell in cells:
@@ -127,7 +129,7 @@ def survey(part: str, cells: list[Cell], options: Options, known: Cells, until: 
         if found is None:
             if monotonic() >= until:
                 continue
-            found = measure_cell(BY[part], cell, options)
+            found = measure_cell(BY[part], cell, options, rounds)
             known.add(part, cell, found)
         told.found |= {(cell, name): m for name, m in found.items()}
     return told
@@ -136,18 +138,22 @@ def survey(part: str, cells: list[Cell], options: Options, known: Cells, until: 
 def run(
     options: Options,
     parts: Sequence[str] = PARTS,
-    attributes: Sequence[int] | None = None,
+    only: Sequence[Sequence[int]] = ((), (), ()),
     known: Cells | None = None,
     minutes: float = float("inf"),
+    rounds: int = ROUNDS,
 ) -> Outcome:
+    """``only`` are the attributes, values and phases of the cells that are measured, none of them: all there are."""
     known = known or Cells(OUT / "map_amri.cells", options.scale, resume=False)
     until = monotonic() + 60 * minutes
     for index in (*(text.format(TUNED) for text in INDEXES.values()), f"fitting({TUNED})", None):
         measure(multi_route(4, 800, 250, values=(20,)), index, WINDOW)  # the first run of each loads and compiles
     asked = {
-        part: [c for c in (OTHERS if part == SECOND else MAP) if not attributes or c[0] in attributes] for part in parts
-    }
-    surveys = {part: survey(part, asked[part], options, known, until) for part in parts}
+        part: [c for c in (OTHERS if part == SECOND else MAP)
+               if all(not some or n in some for n, some in zip(c, only, strict=True))]
+        for part in parts
+    }  # fmt: skip
+    surveys = {part: survey(part, asked[part], options, known, until, rounds) for part in parts}
     cells = {part: s.cells for part, s in surveys.items() if s.found}
     surveys = {part: surveys[part] for part in cells}
     rows = [
@@ -240,19 +246,22 @@ def _picture(won: dict[float, dict[Cell, str]], told: Survey) -> plt.Figure:
 def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser(__doc__ or "")
     arguments.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which maps (default: all)")
-    arguments.add_argument("--attributes", nargs="+", type=int, metavar="N", help="cells with so many attributes only")
+    for name in CELL:
+        arguments.add_argument(f"--{name}", nargs="+", type=int, metavar="N", help=f"cells with so many {name} only")
+    arguments.add_argument("--turns", type=int, default=ROUNDS, help="runs of each, in time (default: %(default)s)")
     arguments.add_argument("--resume", action="store_true", help="go on with the cells that an earlier run left")
     arguments.add_argument(
         "--minutes", type=float, default=float("inf"), help="begin no cell after so many (default: all)"
     )
     given = arguments.parse_args(argv)
-    known = {c[0] for c in (*MAP, *OTHERS)}
-    for n in given.attributes or ():
-        if n not in known:
-            arguments.error(f"no cell has {n} attributes; there are {', '.join(map(str, sorted(known)))}")
+    only = [getattr(given, name) or () for name in CELL]
+    for name, some, known in zip(CELL, only, map(set, zip(*MAP, *OTHERS, strict=True)), strict=True):
+        for n in some:
+            if n not in known:
+                arguments.error(f"no cell has {n} {name}; there are {', '.join(map(str, sorted(known)))}")
     options = options_of(given)
     cells = Cells(given.out / "map_amri.cells", options.scale, resume=given.resume)
-    print(write(given.out, "map_amri", run(options, given.parts, given.attributes, cells, given.minutes)))
+    print(write(given.out, "map_amri", run(options, given.parts, only, cells, given.minutes, given.turns)))
 
 
 if __name__ == "__main__":

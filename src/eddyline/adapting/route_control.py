@@ -83,6 +83,16 @@ def known_patterns(view: ModuleView) -> Mapping[int, float]:
     return leader.tuner.frequencies(place) if leader.views else {}
 
 
+def _equated(join: RoutedJoin) -> dict[tuple[int, int], list[tuple[int, int]]]:
+    """By input and attribute of its module the attributes of others that the join equates it with."""
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for c in join.graph.classes:
+        places = [(m.input, join.states[m.input].columns[m.key]) for m in c]
+        for mine in dict.fromkeys(places):
+            found.setdefault(mine, []).extend(other for other in places if other[0] != mine[0])
+    return found
+
+
 class _Agreeing(Mapping[int, float]):
     """For each attribute of a state how often rows agree, computed when it is first read: a decision about one state
     needs of the others mostly their size."""
@@ -157,6 +167,7 @@ class RoutesAndIndexes:
         self.tuner = make_tuner(states=self._sizes, unit=unit())
         self.views: Sequence[ModuleView] = ()
         self._led: list[bool] = []
+        self._equated: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self.pace = DecisionPace(self.tuner.name, clock)
         self.waiting: list[int] = []  # states that the tuner wants to decide about as soon as that pays
         self.due: list[int] = []  # those about which it decides now
@@ -183,6 +194,7 @@ class RoutesAndIndexes:
             for i, view in enumerate(self.views):
                 if view.leads:  # states that have begun keep their indexes
                     self.tuner.take_over(i, to_keys(view.module.spec))
+        self._equated = _equated(join)
         self._weigh(self._unit())
 
     def _weigh(self, unit: UnitCosts) -> None:
@@ -285,12 +297,10 @@ class RoutesAndIndexes:
         What repeats among the rows of the state says less: readings that stay the same for hours, but differ from those
         of the other input, are found by nobody, and a bit for them saves all comparisons."""
         shares = []
-        for c in join.graph.classes:
-            if any(m.input == i and join.states[i].columns[m.key] == attribute for m in c):
-                for m in c:
-                    others = join.states[m.input].module.recent(SAMPLE) if m.input != i else newest[:0]
-                    if len(others):
-                        shares.append(agreeing(newest, attribute, others, join.states[m.input].columns[m.key]))
+        for other, column in self._equated.get((i, attribute), ()):
+            others = join.states[other].module.recent(SAMPLE)
+            if len(others):
+                shares.append(agreeing(newest, attribute, others, column))
         return sum(shares) / len(shares) if shares else agreeing(newest, attribute)
 
     # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.time import NEVER
 from eddyline.kernels import bit_address as k
 from eddyline.kernels.value_search import SEARCH_BITS_BY_VALUE, SEARCH_HASHED_BY_VALUE
-from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, equi_depth, most_suitable
+from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec, by_preference, equi_depth, most_suitable
 
 SLOTS_PER_FREE_SLOT = 8  # free slots let heads be cleared for many rows at once: larger takes less memory
 MIN_SLOTS = 64  # of the ring of a group
@@ -111,6 +111,7 @@ class IndexGroup:
         self.maps: list[Int64s] = [
             np.array(m.bits if isinstance(m, BitAddress) else m.attributes, np.int64) for m in spec
         ]
+        self._preferred = by_preference(spec)
         self._ways: dict[tuple[frozenset[int], bytes], Way] = {}
         self._fanouts: dict[Way, float] = {}  # rows that a search found in its last batch
         self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
@@ -247,7 +248,7 @@ class IndexGroup:
         """How searches by these attributes are made. Whether to compare all rows costs less than to visit the buckets
         of a search, as many as the bits that it leaves open number, and to compare the rows in them, as many as the
         bits that it gives leave, depends on the rows that are alive."""
-        chosen = most_suitable(self.spec, s.equal)
+        chosen = most_suitable(self._preferred, s.equal)
         if chosen is None:
             return Way(None)
         m = self.spec[chosen]

@@ -33,21 +33,29 @@ KeyMap = BitAddress | Hashed
 IndexSpec = tuple[KeyMap, ...]  # the indexes that each row of a partition is put into
 
 
-def most_suitable(spec: IndexSpec, equal: frozenset[int]) -> int | None:
+Preference = tuple[int, frozenset[int]]  # the number of an index, and the attributes that a search must give values for
+
+
+def by_preference(spec: IndexSpec) -> list[Preference]:
+    """Indexes in the order in which searches prefer them: a bit-address index, which serves all; hash indices with more
+    attributes before those with fewer."""
+    bits = [(i, frozenset[int]()) for i, m in enumerate(spec) if isinstance(m, BitAddress)]
+    hashed = [(i, frozenset(m.attributes)) for i, m in enumerate(spec) if isinstance(m, Hashed) and m.attributes]
+    return bits or sorted(hashed, key=lambda x: -len(x[1]))
+
+
+def most_suitable(preferred: Sequence[Preference], equal: frozenset[int]) -> int | None:
     """The index that serves a search by values of these attributes: a bit-address index, or the hash index with the
     most of the attributes and no other. None: all rows must be compared.
 
-    >>> most_suitable((Hashed((0,)), Hashed((0, 1)), Hashed((1, 2))), frozenset({0, 2}))
+    >>> most_suitable(by_preference((Hashed((0,)), Hashed((0, 1)), Hashed((1, 2)))), frozenset({0, 2}))
     0
-    >>> most_suitable((Hashed((0, 1)),), frozenset({2}))
+    >>> most_suitable(by_preference((Hashed((0, 1)),)), frozenset({2}))
     """
-    best, most = None, 0
-    for i, m in enumerate(spec):
-        if isinstance(m, BitAddress):
+    for i, attributes in preferred:
+        if attributes <= equal:
             return i
-        if len(m.attributes) > most and equal.issuperset(m.attributes):
-            best, most = i, len(m.attributes)
-    return best
+    return None
 
 
 def buckets_of_search(m: BitAddress, parts: Sequence[int | None]) -> list[int]:

@@ -15,6 +15,7 @@ on each attribute are among the sets that it could find.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -186,6 +187,9 @@ def _costs_by_hash(
 
 def _serves(keys: Sequence[tuple[int, ...]], n: int, load: Workload) -> Bools:
     """Which index (down) serves which pattern of the load (across): each of its attributes is asked for."""
-    masks = np.array([pattern_of(key, n) for key in keys], np.int64)
+    masks = np.array([_pattern(key, n) for key in keys], np.int64)
     found: Bools = (masks[:, None] & load.patterns(n).masks[None, :]) == masks[:, None]
     return found
+
+
+_pattern = lru_cache(maxsize=1 << 12)(pattern_of)  # a decision asks for those of hundreds of indexes

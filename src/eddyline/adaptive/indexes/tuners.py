@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
@@ -228,7 +229,7 @@ class Costed(Assessed):
         """What a decision about a state rests on."""
         shares = sorted(self.known[state].items(), key=lambda x: -x[1])
         return {
-            "patterns": {spelled(p, facts.names): round(f, 4) for p, f in shares},
+            "patterns": {_spelled(p, facts.names): round(f, 4) for p, f in shares},
             "searches_per_row": self.load_ratio[state],
             "rows": facts.rows,
             "moved_rows": sum(facts.partitions[i][1] for i in moved),
@@ -269,11 +270,11 @@ class AdaptiveHashes(Assessed):
         if not chosen or set(chosen) == set(before):
             return []
         self.indexes[state] = chosen
-        shares = {spelled(p, names): round(f, 4) for p, f in self.known[state].items()}
+        shares = {_spelled(p, names): round(f, 4) for p, f in self.known[state].items()}
         decision = Decision(
             "hash indexes",
             [list(attributes[1:]) for attributes in before],
-            [spelled(p, names) for p in patterns],
+            [_spelled(p, names) for p in patterns],
             SEARCHES,
             {"patterns": shares},
         )
@@ -286,6 +287,9 @@ class AdaptiveHashes(Assessed):
     def load(self, state: Mapping[str, Any]) -> None:
         super().load(state)
         self.indexes = [tuple((str(k), *(int(a) for a in rest)) for k, *rest in some) for some in state["indexes"]]
+
+
+_spelled = lru_cache(maxsize=1 << 12)(spelled)  # each decision spells dozens, mostly those of the one before
 
 
 @sentence(SEARCHES)
