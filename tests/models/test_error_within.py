@@ -269,6 +269,20 @@ def test_samples_that_differ_at_one_instant_are_counted() -> None:
     assert (counts["S: samples"], counts["S: violations"], counts["S: invalid"]) == (6, 1, 1)
 
 
+def test_an_extreme_may_be_at_the_end_of_a_run_which_does_not_belong_to_it() -> None:
+    """x − y grows until y has no value any more, one tick behind its last sample: the supremum is no value."""
+    rows = [{"ts": t, "k": "a", "x": float(t), "y": 0.0} for t in (0, 2, 4, 6)]
+    ended = [{"ts": t, "k": "a", "x": 0.0, "y": 0.0} for t in (0, 1)]
+    text = (
+        "SELECT k, max(d) AS m FROM (SELECT S.k, S.x - T.x AS d FROM S JOIN T ON S.k = T.k) [RANGE 4] GROUP BY k "
+        "PARTIAL ERROR WITHIN 0.01 MAX GAP 3 SAMPLE EVERY 4"
+    )
+    found, plan, _ = run(text, {"S": rows, "T": ended})
+    (at,) = (r["m"] for r in found.to_pylist() if r["_time"] == 4)
+    (wanted,) = Interpolated(plan, {"S": rows, "T": ended}, "ts").at(4)
+    assert at == pytest.approx(2.0, abs=0.01) and wanted["m"] == pytest.approx(2.0, abs=1e-6)
+
+
 def test_late_samples_go_to_the_late_stream_and_into_no_answer() -> None:
     rows = [{"ts": t, "k": "a", "x": 0.1 * t, "y": 0.0} for t in range(40)]
     late = {"ts": 5, "k": "a", "x": 99.0, "y": 0.0}

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eddyline.core.window import Session, Stepping, closes, last_close
-from eddyline.plan.logical import ModelQuery, Plan, ToStream, Window, children
+from eddyline.core.window import Session, Stepping, Unbounded, closes, last_close
+from eddyline.plan.logical import AsOfJoin, ModelQuery, Over, Plan, ToStream, Window, WithArrivals, children
 from eddyline.plan.traverse import each
 
 Step = tuple[int, int]  # the multiples of the first, shifted by the second
@@ -51,14 +51,26 @@ def goes_on(p: Plan) -> bool:
 
 def end_of_time(p: Plan, last: int) -> int:
     """The last instant of a query whose last element has the timestamp ``last``. Segments reach beyond it, and how far
-    only they know."""
-    if isinstance(p, ModelQuery) and p.outlasts_its_elements:
+    only they know; above them time goes on as far where no window expires with it and no stream speaks at its steps."""
+    parts = list(each(p))
+    if any(isinstance(n, ModelQuery) and n.outlasts_its_elements for n in parts) and not any(map(_steps, parts)):
         from eddyline.models.program import END_OF_MODELS
 
         return END_OF_MODELS
     known: dict[int, int] = {}  # by identity: some nodes are read in several places
     shown = [n.input for n in each(p) if isinstance(n, ToStream) and n.kind == "wstream"]
     return max((_end(n, last, known) for n in shown), default=last)
+
+
+def _steps(p: Plan) -> bool:
+    """Whether a node makes something of time that passes without elements."""
+    match p:
+        case Window(spec=spec):
+            return not isinstance(spec, Unbounded)
+        case ToStream(kind=kind):
+            return kind in ("rstream", "wstream")
+        case _:
+            return isinstance(p, AsOfJoin | Over | WithArrivals)
 
 
 def _end(p: Plan, last: int, known: dict[int, int]) -> int:

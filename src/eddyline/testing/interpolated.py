@@ -26,6 +26,7 @@ from eddyline.testing.rows import evaluate
 
 Row = dict[str, Any]
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(3)
+BESIDE = 1e-9  # of half of a stretch between two samples: how near to its ends a value is asked for
 ROUNDING = 1e-13  # of the sum of the parts of an integral
 
 
@@ -142,7 +143,9 @@ class Interpolated:
                     return None
                 continue
             covered += high - low
-            ends = [self._groups(node, x).get(key) or inner[i] for x, i in ((low, 0), (high, -1))]
+            near = half * (1.0 - BESIDE)  # where a value ends, the extreme is that of the instants before it
+            ends = [self._groups(node, x).get(key) or self._groups(node, y).get(key) or inner[i]
+                    for x, y, i in ((low, middle - near, 0), (high, middle + near, -1))]  # fmt: skip
             for n, f, e in node.functions:
                 pick = max if f == "max" else min
                 values = [pick(evaluate(e, r) for r in rows) for rows in inner if rows]
