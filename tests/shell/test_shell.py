@@ -70,6 +70,18 @@ def test_leaving(text: str) -> None:
         said(local(), text)
 
 
+def test_ctrl_c_says_what_becomes_of_a_query_that_was_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Any:
+        yield None
+        raise KeyboardInterrupt
+
+    target, out = local(), io.StringIO()
+    target.execute("hot: SELECT Istream(size) FROM packets")
+    monkeypatch.setattr(target, "results", interrupted)
+    Shell(target, Console(file=out, width=160, force_terminal=True)).run("\\watch hot")
+    assert "hot rests; \\watch hot goes on with it." in out.getvalue()  # nothing reads its source meanwhile
+
+
 def test_from_a_pipe() -> None:
     text = """CREATE STREAM R FROM 'examples/cold-rooms/readings.csv' TIMESTAMP BY ts SLACK 1 MINUTE;
     warm: SELECT Istream(room, celsius) FROM R
@@ -91,7 +103,13 @@ def test_from_a_pipe_into_a_server(tmp_path: Path) -> None:
     with RunningServer(tmp_path / "state") as server:
         columns = [["ts", "bigint"], ["a", "bigint"]]
         server.request("POST", "/v1/streams", {"name": "R", "columns": columns, "timestamp": "ts"})
-        command = [sys.executable, "-m", "eddyline.cli", "shell", f"http://127.0.0.1:{server.port}#token={server.token}"]
+        command = [
+            sys.executable,
+            "-m",
+            "eddyline.cli",
+            "shell",
+            f"http://127.0.0.1:{server.port}#token={server.token}",
+        ]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0 and "registered: one" in done.stdout and "registered: two" in done.stdout, done
         assert [q["name"] for q in server.request("GET", "/v1/queries").data] == ["one", "two"]
