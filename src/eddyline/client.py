@@ -365,6 +365,19 @@ class RemoteQuery:
         found: dict[str, Any] = self._server.call("GET", f"{self._path}/report")
         return found
 
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By operator what those that adapt know and did, as in a session (but for their history); on Spark every
+        shard learns by itself: see ``report()``."""
+        found = self.report()
+        if "shards" in found:
+            raise JobError("on Spark each shard learns by itself: see report()['adapting'], or explain().")
+        return {a["operator"]: {k: v for k, v in a.items() if k != "operator"} for a in found["adapting"]}
+
+    @property
+    def approximate(self) -> bool:
+        """Whether rows were shed, or an operator drops some: results since the first of them are not exact."""
+        return bool(self.report().get("approximate", False))
+
     def late(self) -> list[dict[str, Any]]:
         return self._aside("late")
 

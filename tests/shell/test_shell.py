@@ -195,6 +195,7 @@ def test_against_a_server(tmp_path: Path) -> None:
         session.stream("packets", schema=SCHEMA, timestamp="ts")
         target = Remote(session)
         session.query("SELECT Istream(size) FROM packets WHERE size > 500", name="large", filters="sweep")
+        session.query("SELECT Istream(size) FROM packets WHERE size > 1 AND port < 9", name="both", filters="a-greedy")
         session.push("packets", ROWS)
         session.push("packets", pa.Table.from_pylist([{"ts": 6, "size": 1, "port": 1}], SCHEMA))
         session.finish()
@@ -209,6 +210,8 @@ def test_against_a_server(tmp_path: Path) -> None:
         assert query.to_arrow().num_rows == 4 and query.fetch() == [] and list(query.results()) == []
         assert query.schema == pa.schema({"size": pa.int64(), "_time": pa.int64()})
         assert [d.kind for d in query.pin()] == ["pinned"] and query.decisions[-1].by == "user"
+        assert list(session.get("both").statistics()) == ["select 1"] and not query.approximate
+        assert sum(session.get("both").statistics()["select 1"]["asked"]) >= 6
         assert query.plan().query == "large" and query.report()["events"] == 6 and query.late() == []
         assert "ended, 4 results" in repr(query)
         assert completed(target, "SELECT packets.po") == ["SELECT packets.port"]
