@@ -316,11 +316,8 @@ class RemoteQuery:
         of a query that was stopped by an error, this error is raised."""
         _, batches, status = self._fetched(wait, keep=True)
         if not batches and status == "failed":
-            raise self._stopped()
+            raise EddylineError(f"the query {self.name!r} was stopped by an error: {self.state()['message']}")
         return batches, status != "running"
-
-    def _stopped(self) -> EddylineError:
-        return EddylineError(f"the query {self.name!r} was stopped by an error: {self.state()['message']}")
 
     def pass_over(self, rows: int) -> int:
         """Leave out all results that are there now but the last ``rows``; how many there are before those that come
