@@ -172,7 +172,7 @@ export function marks(plan: Plan): { text: string; node?: string }[] {
   for (const n of plan.nodes) {
     const wanted = isSource(n) ? [sourceName(n)] : n.text.split(" AND ");
     for (const piece of wanted) {
-      for (const candidate of [piece, piece.replace(/\b\w+\./g, "")]) {
+      for (const candidate of [piece, piece.replace(/\b[a-z_]\w*\./gi, "")]) {
         const place = placeOf(candidate, text, isSource(n) ? from : 0);
         if (place && !found.some((f) => place.start < f.end && place.end > f.start)) {
           found.push({ ...place, node: n.id });
