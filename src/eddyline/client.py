@@ -316,11 +316,8 @@ class RemoteQuery:
         of a query that was stopped by an error, this error is raised."""
         _, batches, status = self._fetched(wait, keep=True)
         if not batches and status == "failed":
-            raise self._stopped()
+            raise EddylineError(f"the query {self.name!r} was stopped by an error: {self.state()['message']}")
         return batches, status != "running"
-
-    def _stopped(self) -> EddylineError:
-        return EddylineError(f"the query {self.name!r} was stopped by an error: {self.state()['message']}")
 
     def pass_over(self, rows: int) -> int:
         """Leave out all results that are there now but the last ``rows``; how many there are before those that come
@@ -364,6 +361,19 @@ class RemoteQuery:
         """Counts, times and state."""
         found: dict[str, Any] = self._server.call("GET", f"{self._path}/report")
         return found
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By operator what those that adapt know and did, as in a session (but for their history); on Spark every
+        shard learns by itself: see ``report()``."""
+        found = self.report()
+        if "shards" in found:
+            raise JobError("on Spark each shard learns by itself: see report()['adapting'], or explain().")
+        return {a["operator"]: {k: v for k, v in a.items() if k != "operator"} for a in found["adapting"]}
+
+    @property
+    def approximate(self) -> bool:
+        """Whether rows were shed, or an operator drops some: results since the first of them are not exact."""
+        return bool(self.report().get("approximate", False))
 
     def late(self) -> list[dict[str, Any]]:
         return self._aside("late")

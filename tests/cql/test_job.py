@@ -103,6 +103,7 @@ def test_a_width_below_one_tick_is_refused() -> None:
         ("CREATE STREEM s FROM 'x'", "expected STREAM, RELATION or VIEW .* Did you mean 'STREAM'", "STREEM"),
         ("CREATE STREAM s FROM x", "expected the source in quotes, but found 'x'", "x"),
         ("CREATE STREAM s 'x'", "expected FROM and the source", "'x'"),
+        ("CREATE STREAM s (a int) TIMESTAMP BY a", "Where rows are pushed, Python", "TIMESTAMP"),
         ("CREATE STREAM s (a bigit) FROM 'x'", "unknown type 'bigit'. Did you mean 'bigint'", "bigit"),
         ("CREATE STREAM s (a int, A int) FROM 'x'", "'A' is declared twice", "A"),
         ("CREATE STREAM s (a int FROM 'x'", "unknown type", "int FROM 'x'"),

@@ -141,6 +141,16 @@ def test_options_pins_and_slack_are_undone_like_other_decisions() -> None:
     ]
 
 
+def test_the_evidence_of_a_slack_has_its_unit() -> None:
+    session = ed.Session()
+    session.stream("T", schema=pa.schema({"ts": pa.timestamp("us"), "a": pa.int64()}), timestamp="ts")
+    query = session.query("SELECT a FROM T", name="q")
+    (slack,) = session.alter_stream("T", slack="2 seconds")
+    assert (slack.after, slack.evidence["after"], slack.units["after"]) == ("2 seconds", 2_000_000, "µs")
+    session.execute(f"UNDO DECISION {slack.sequence}")
+    assert query.decisions[-1].after == "0 seconds"
+
+
 @pytest.mark.parametrize(
     ("statement", "says"),
     [

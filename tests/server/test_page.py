@@ -196,6 +196,7 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
     view(page, "decisions")
     page.click(f"[aria-label^='decision {undone[-1]['sequence']}:']")
     page.wait_for_selector("text=undoes decision")
+    page.wait_for_selector("strong:has-text('decisions of filtered')")
     shot(page, "decisions")
     if SHOTS:
         picture_of_a_join(page, server)
@@ -458,6 +459,12 @@ def test_a_query_that_was_registered_again_is_seen(page: Any, server: RunningSer
     push(server, (1.0, 1.0, 1.0), 100)
     page.wait_for_selector("#results tbody tr")
     server.request("DELETE", "/v1/queries/again")
+    # The plan prints the 20 as 20.0: the piece is found in the text all the same.
+    text = "SELECT Istream(a) FROM drifting WHERE a * 0.5 > 20 AND b < 7"
+    server.request("POST", "/v1/queries", {"name": "doubles", "text": text})
+    page.goto(f"http://127.0.0.1:{server.port}/#/plan/doubles")
+    page.wait_for_selector(".piece:has-text('a * 0.5 > 20')")
+    server.request("DELETE", "/v1/queries/doubles")
 
 
 def test_ratios_are_of_the_last_seconds(page: Any, server: RunningServer, tmp_path: Path) -> None:

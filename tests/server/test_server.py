@@ -48,7 +48,8 @@ def test_rows_in_three_forms_give_results_in_three_forms(server: RunningServer) 
     assert answer.status == 201 and answer.data["status"] == "running", answer
     lines = b'{"ts": 1, "k": 1, "v": 1.5}\n{"ts": 2, "k": 2, "v": 0.5}\n{"ts": "x"}\n'
     pushed = server.request("POST", "/v1/streams/forms/rows", lines, {"Content-Type": "application/x-ndjson"})
-    assert pushed.data == {"rows": 2, "invalid": 1, "repeated": False}
+    reason = "the body, line 3: field 'ts': 'x' is not a value of type bigint"
+    assert pushed.data == {"rows": 2, "invalid": 1, "repeated": False, "reason": reason}
     pushed = server.request("POST", "/v1/streams/forms/rows", b"ts,k,v\n3,3,3.5\n", {"Content-Type": "text/csv"})
     assert pushed.data["rows"] == 1
     sink = io.BytesIO()
@@ -199,6 +200,16 @@ def test_mistakes_have_their_place(server: RunningServer) -> None:
     assert missing.status == 404 and "Did you mean 'spelled'?" in missing.data["error"]
 
 
+def test_a_mistake_behind_other_statements_says_what_was_done(server: RunningServer) -> None:
+    text = "half: SELECT v FROM partly; CREATE VIEW whole AS SELECT v FROM partly; SELECT nope FROM partly;"
+    declare(server, "partly")
+    answer = server.request("POST", "/v1/execute", {"text": text})
+    assert answer.status == 422 and text[answer.data["place"]["start"] : answer.data["place"]["end"]] == "nope"
+    assert answer.data["done"] == [{"created": "query", "name": "half"}, {"created": "view", "name": "whole"}]
+    first = server.request("POST", "/v1/execute", {"text": "SELECT nope FROM partly;"})
+    assert first.status == 422 and "done" not in first.data
+
+
 def test_health_and_metrics(server: RunningServer) -> None:
     assert server.request("GET", "/healthz", token=None).data["status"] == "ok"
     text = server.request("GET", "/metrics", token=None).body.decode()
@@ -268,7 +279,10 @@ def test_a_misspelt_field_is_refused_and_others_are_left_out(server: RunningServ
     listed = server.request("POST", "/v1/streams/spelt/rows", [{"ts": 1, "sise": 5}])
     assert listed.status == 422 and listed.data["error"] == refused.data["error"]  # a row means the same in either form
     listed = server.request("POST", "/v1/streams/spelt/rows", [{"ts": 0}, 7])
-    assert listed.data == {"rows": 1, "invalid": 1, "repeated": False}
+    reason = "the body, line 2: not a JSON object"
+    assert listed.data == {"rows": 1, "invalid": 1, "repeated": False, "reason": reason}
+    timeless = server.request("POST", "/v1/streams/spelt/rows", [{"size": 1}, {"ts": 0, "size": 2}])
+    assert timeless.data == {"rows": 1, "invalid": 1, "repeated": False, "reason": "the timestamp 'ts' is NULL"}
     taken = server.request("POST", "/v1/streams/spelt/rows", b'{"ts": 1, "note": "x"}\n{"ts": 2, "Size": 5}\n', kind)
     assert taken.data["rows"] == 2
     right = b"".join(b'{"ts": %d, "size": 5, "note": "sise: 1"}\n' % t for t in range(3, 3000))

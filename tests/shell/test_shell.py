@@ -70,6 +70,18 @@ def test_leaving(text: str) -> None:
         said(local(), text)
 
 
+def test_ctrl_c_says_what_becomes_of_a_query_that_was_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> Any:
+        yield None
+        raise KeyboardInterrupt
+
+    target, out = local(), io.StringIO()
+    target.execute("hot: SELECT Istream(size) FROM packets")
+    monkeypatch.setattr(target, "results", interrupted)
+    Shell(target, Console(file=out, width=160, force_terminal=True)).run("\\watch hot")
+    assert "hot rests; \\watch hot goes on with it." in out.getvalue()  # nothing reads its source meanwhile
+
+
 def test_from_a_pipe() -> None:
     text = """CREATE STREAM R FROM 'examples/cold-rooms/readings.csv' TIMESTAMP BY ts SLACK 1 MINUTE;
     warm: SELECT Istream(room, celsius) FROM R
@@ -183,6 +195,7 @@ def test_against_a_server(tmp_path: Path) -> None:
         session.stream("packets", schema=SCHEMA, timestamp="ts")
         target = Remote(session)
         session.query("SELECT Istream(size) FROM packets WHERE size > 500", name="large", filters="sweep")
+        session.query("SELECT Istream(size) FROM packets WHERE size > 1 AND port < 9", name="both", filters="a-greedy")
         session.push("packets", ROWS)
         session.push("packets", pa.Table.from_pylist([{"ts": 6, "size": 1, "port": 1}], SCHEMA))
         session.finish()
@@ -197,6 +210,8 @@ def test_against_a_server(tmp_path: Path) -> None:
         assert query.to_arrow().num_rows == 4 and query.fetch() == [] and list(query.results()) == []
         assert query.schema == pa.schema({"size": pa.int64(), "_time": pa.int64()})
         assert [d.kind for d in query.pin()] == ["pinned"] and query.decisions[-1].by == "user"
+        assert list(session.get("both").statistics()) == ["select 1"] and not query.approximate
+        assert sum(session.get("both").statistics()["select 1"]["asked"]) >= 6
         assert query.plan().query == "large" and query.report()["events"] == 6 and query.late() == []
         assert "ended, 4 results" in repr(query)
         assert completed(target, "SELECT packets.po") == ["SELECT packets.port"]

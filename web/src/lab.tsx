@@ -8,6 +8,7 @@ import { FILTERS, finished, JOINS, type Dials, type Race, type Story } from "./r
 const PUSH_EVERY = 200; // milliseconds
 const PUSHES_PER_POINT = 4; // of a line
 const MOST_POINTS = 240; // of a line
+const ALIKE = 1.05; // times the least work: no difference that one could see
 
 export function LabView() {
   const [race, setRace] = useState<Race>(FILTERS);
@@ -125,8 +126,10 @@ function leader(race: Race, lines: Line[]): string {
   const [least, most] = [now.reduce((a, b) => (b.value! < a.value! ? b : a), now[0]!), now.reduce((a, b) => (b.value! > a.value! ? b : a), now[0]!)];
   if (!least || !most) return "Nothing was counted yet: start the race.";
   const ratio = most.value! / least.value!;
-  if (ratio < 1.05) return `All need about ${least.value!.toFixed(2)} ${race.work} per row now.`;
-  return `Now ${least.name} needs least, ${least.value!.toFixed(2)} ${race.work} per row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
+  if (ratio < ALIKE) return `All need about ${least.value!.toFixed(2)} ${race.work} per row now.`;
+  const first = now.filter((l) => l.value! < ALIKE * least.value!).map((l) => l.name);
+  const who = first.length === 1 ? `${first[0]} needs` : `${first.slice(0, -1).join(", ")} and ${first[first.length - 1]} need`;
+  return `Now ${who} least, ${least.value!.toFixed(2)} ${race.work} per row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
 }
 
 /** Push rows to all policies, and count what each did for them, until it is over. */

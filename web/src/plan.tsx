@@ -12,6 +12,7 @@ import { ShardsView } from "./shards";
 import { amount, duration } from "./words";
 
 const NONE = new Set<string>();
+const MOST_IN_SIGHT = 40; // operators of a plan that stays while the page is scrolled; a larger one would leave no room
 const LATELY = "of the last ten seconds; since the start where no rows came in them";
 
 export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void }) {
@@ -53,7 +54,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
         ))}
         <span class="small">≡ queue ▤ synopsis ◫ cache ⇉ sharing ⟳ adapts</span>
       </div>
-      <div class="in-sight">
+      <div class={plan.nodes.length <= MOST_IN_SIGHT ? "in-sight" : ""}>
         <PlanGraph samples={props.samples} index={props.index} metric={metric} hidden={hidden} selected={selected} select={select} label="plan of the query" />
       </div>
       <div class="columns">
@@ -171,7 +172,7 @@ export function marks(plan: Plan): { text: string; node?: string }[] {
   for (const n of plan.nodes) {
     const wanted = isSource(n) ? [sourceName(n)] : n.text.split(" AND ");
     for (const piece of wanted) {
-      for (const candidate of [piece, piece.replace(/\b\w+\./g, "")]) {
+      for (const candidate of [piece, piece.replace(/\b[a-z_]\w*\./gi, "")]) {
         const place = placeOf(candidate, text, isSource(n) ? from : 0);
         if (place && !found.some((f) => place.start < f.end && place.end > f.start)) {
           found.push({ ...place, node: n.id });

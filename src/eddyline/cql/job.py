@@ -265,7 +265,10 @@ def _query_part(cursor: Cursor) -> tuple[exp.Expression, str, dict[str, Any], Sp
 
 def _source(cursor: Cursor) -> str:
     if not cursor.word("FROM"):
-        raise cursor.error(f"expected FROM and the source, but {cursor.found()}.")
+        raise cursor.error(
+            f"expected FROM and the source, but {cursor.found()}. Where rows are pushed, Python (session.stream) or a"
+            " request (POST /v1/streams) declares it."
+        )
     return cursor.string("the source")
 
 

@@ -14,17 +14,16 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from eddyline import __version__
-from eddyline.core.errors import CqlError, EddylineError, JobError, OverloadError
+from eddyline.core.errors import EddylineError
 from eddyline.cql.steering import PinQuery  # noqa: F401  - the parser's statements are loaded before the first request
 from eddyline.engine.strategies import strategies_data, strategy_lines
 from eddyline.expr.functions import function_names
 from eddyline.server import inputs, queries, results
-from eddyline.server.commands import ComeBack, Refused
 from eddyline.server.context import Context, context_of
 from eddyline.server.guard import TOKEN_KEY, Guard
-from eddyline.server.journal import Gone
 from eddyline.server.metrics import metrics
-from eddyline.server.service import Missing, Service
+from eddyline.server.refusals import refusal
+from eddyline.server.service import Service
 
 PAGE = resources.files("eddyline.server") / "static"
 
@@ -73,7 +72,7 @@ def make_app(service: Service) -> tuple[Guard, Context]:
 def _errors(app: FastAPI) -> None:
     @app.exception_handler(EddylineError)
     def eddyline(_: Request, error: EddylineError) -> JSONResponse:
-        return JSONResponse(error_body(error), _status(error), {"retry-after": "1"} if _status(error) == 503 else None)
+        return refusal(error)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -124,26 +123,3 @@ def mistake_in_request(found: Mapping[str, Any]) -> str:
             text = f"{field} in the {where}" if field else f"the {where}"
             text = f"{text}: {message[:1].lower()}{message[1:]}"
     return f"{text[:2000]}."
-
-
-def error_body(error: EddylineError) -> dict[str, Any]:
-    """An error as data: the sentence and, where it is about a text, the place."""
-    if isinstance(error, CqlError) and error.span is not None:
-        place = {"start": error.span.start, "end": error.span.end, "line": error.line, "column": error.column}
-        return {"error": error.message, "place": place, "shown": str(error)}
-    return {"error": str(error)}
-
-
-def _status(error: EddylineError) -> int:
-    match error:
-        case Missing():
-            return 404
-        case Gone():
-            return 410
-        case OverloadError() | ComeBack():
-            return 503
-        case Refused():
-            return 409
-        case JobError():
-            return 422
-    return 400

@@ -48,6 +48,14 @@ class Parsed:
     def open(self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[SourceBatch]:
         return iter(self._batches)
 
+    def without(self, timestamp: str | None) -> int:
+        """Rows whose timestamp is NULL: they are read, and are invalid all the same."""
+        return sum(b.rows.column(timestamp).null_count for b in self._batches) if timestamp is not None else 0
+
+    def reason(self) -> str | None:
+        """Why the first of the malformed rows is one."""
+        return next((row.reason for b in self._batches for row in b.invalid), None)
+
 
 def parsed(body: bytes, kind: str, schema: pa.Schema) -> Parsed:
     """The rows of a request for a stream with this schema.

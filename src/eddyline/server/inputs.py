@@ -157,8 +157,8 @@ def _same(service: Service, entry: Entry) -> str:
 @router.post("/streams/{name}/rows", openapi_extra=ROWS_BODY)
 async def push_rows(request: Request, name: str, wait: bool = True, push_id: str | None = None) -> dict[str, Any]:
     """Bring rows to a stream, or to a relation with a timestamp. The answer comes when they are on the disk
-    (``wait=false``: when they are taken). ``push_id``, ``producer/number`` with growing numbers, makes it safe to send
-    them again."""
+    (``wait=false``: when they are taken), with the number of malformed ones and the reason of the first. ``push_id``,
+    ``producer/number`` with growing numbers, makes it safe to send them again."""
     context = context_of(request)
     service = context.service
     entry, columns = _input(service, name)
@@ -168,7 +168,20 @@ async def push_rows(request: Request, name: str, wait: bool = True, push_id: str
     body = await request.body()
     rows = await asyncio.to_thread(parsed, body, kind, columns)
     taken = await context.change(lambda: service.push(_same(service, entry), rows, producer), durable=wait)
-    return {"rows": rows.count if taken else 0, "invalid": rows.invalid if taken else 0, "repeated": not taken}
+    if not taken:
+        return {"rows": 0, "invalid": 0, "repeated": True}
+    timestamp = _timestamp(service, name)
+    timeless = rows.without(timestamp)
+    found = {"rows": rows.count - timeless, "invalid": rows.invalid + timeless, "repeated": False}
+    reason = rows.reason() or (f"the timestamp {timestamp!r} is NULL" if timeless else None)
+    return found if reason is None else {**found, "reason": reason}
+
+
+def _timestamp(service: Service, name: str) -> str | None:
+    catalog, key = service.session.catalog, name.lower()
+    definition: Any = catalog.streams.get(key) or catalog.relations.get(key)
+    found: str | None = None if definition is None else definition.timestamp
+    return found
 
 
 def _producer(push_id: str | None) -> tuple[str, int] | None:

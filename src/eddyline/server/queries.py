@@ -10,12 +10,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from eddyline.core.errors import CqlError, JobError, Span
-from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
+from eddyline.core.errors import CqlError, EddylineError, JobError, Span
+from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
 from eddyline.server.bodies import OptionsBody, QueryBody, TextBody
 from eddyline.server.context import Context, context_of
 from eddyline.server.declarations import Declaration, checked_options, from_statement, query_of
 from eddyline.server.inputs import columns_of, described
+from eddyline.server.refusals import refusal
 from eddyline.server.service import Running, Service
 from eddyline.streamon.decision import Decision
 
@@ -87,22 +88,30 @@ def catalog(request: Request) -> Response:
 
 @router.post("/execute")
 async def execute(request: Request, body: TextBody) -> Response:
-    """Run the statements of a job one after another. The first mistake ends it; what came before it stays."""
+    """Run the statements of a job one after another. The first mistake ends it; what came before it stays, and is named
+    in the answer (``done``)."""
     context = context_of(request)
     context.check_memory()
     statements = await context.look(lambda: parse_job(body.text))
     done: list[dict[str, Any]] = []
     for statement in statements:
-        if isinstance(statement, CreateStream | CreateRelation | CreateView | QueryStatement):
-            declaration = from_statement(statement)
-            with _places_within(body.text, statement.span.start):
-                entry = await context.change(lambda d=declaration: context.service.create(d))  # type: ignore[misc]
-            done.append({"created": entry.kind, "name": entry.name})
-        else:
-            await context.change(lambda s=statement: context.service.session.declare(s))  # type: ignore[misc]
-            done.append({"changed": type(statement).__name__})
-            context.service.changed.notify()
+        try:
+            done.append(await _executed(context, body.text, statement))
+        except EddylineError as error:
+            return refusal(error, done)
     return plain({"done": done})
+
+
+async def _executed(context: Context, text: str, statement: Statement) -> dict[str, Any]:
+    """Run one statement of a text; what it did, as data."""
+    service = context.service
+    if isinstance(statement, CreateStream | CreateRelation | CreateView | QueryStatement):
+        with _places_within(text, statement.span.start):
+            entry = await context.change(lambda: service.create(from_statement(statement)))
+        return {"created": entry.kind, "name": entry.name}
+    await context.change(lambda: service.session.declare(statement))
+    service.changed.notify()
+    return {"changed": type(statement).__name__}
 
 
 @contextmanager

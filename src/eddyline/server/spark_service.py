@@ -274,7 +274,10 @@ class SparkService(Service):
 
     def push(self, name: str, rows: Any, producer: tuple[str, int] | None = None) -> bool:
         if rows.invalid:
-            raise JobError(f"{rows.invalid} of the rows cannot be read, and on Spark a push is taken whole: mend them.")
+            raise JobError(
+                f"{rows.invalid} of the rows cannot be read, and on Spark a push is taken whole: mend them"
+                f" ({rows.reason()})."
+            )
         if producer is not None:
             if producer[1] <= self.store.produced(producer[0]):
                 return False

@@ -162,7 +162,7 @@ class Shell:
                 live.update(_table(name, list(last), count))
             self._say(f"{name} is over: no more results come.")
         except KeyboardInterrupt:
-            self._say(f"{name} goes on; \\watch {name} shows it again.")
+            self._say(self.target.left.format(name=name))
         self._notes(name)
 
     def _notes(self, name: str) -> None:

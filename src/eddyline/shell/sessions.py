@@ -16,7 +16,9 @@ from eddyline.session import Session
 
 
 class Target(Protocol):
-    """A session, wherever its queries run."""
+    """A session, wherever its queries run. ``left`` says what becomes of a query that is not watched any more."""
+
+    left: str
 
     def execute(self, text: str) -> list[str]:
         """Run statements; the names of the queries that were registered."""
@@ -55,6 +57,8 @@ def chosen(names: list[str], name: str | None) -> str:
 
 class Local:
     """A session of this process."""
+
+    left = "{name} rests; \\watch {name} goes on with it."
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -111,6 +115,8 @@ class Local:
 
 class Remote:
     """A session in a server."""
+
+    left = "{name} goes on; \\watch {name} shows it again."
 
     def __init__(self, session: RemoteSession) -> None:
         self.session = session
