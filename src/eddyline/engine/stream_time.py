@@ -35,7 +35,7 @@ class StreamTime:
         slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
         self.watermark = Watermark(slack)
         self.altered: dict[str, int | None] = {}  # widths that the user has changed since the declaration
-        self.spoke_at = clock.now()
+        self.active_at = clock.now()
         self._clock = clock
         self._idle_after: int | None = getattr(definition, "idle", None)
         self._closed = BEGINNING  # the largest instant that a reader has taken as closed
