@@ -1,7 +1,8 @@
-"""One side of a pair: a workload of the checkout that is first on the path, once, in a process of its own.
+"""One side of pairs: a workload of the checkout that is first on the path, in a process of its own.
 
-``python …/benchmarks/pair_side.py WORKLOAD DATA [--quick]`` prints processor seconds by part as JSON. The workloads and
-the engine are those of the checkout that ``PYTHONPATH`` names, so only what old checkouts have, too, is used here.
+``python …/benchmarks/pair_side.py WORKLOAD DATA [--quick]`` prepares a workload, runs it once for each line of its
+standard input, and prints processor seconds by part as JSON. The workloads and the engine are those of the checkout
+that ``PYTHONPATH`` names, so only what old checkouts have, too, is used here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 Parts = dict[str, float]
+Run = Callable[[], Parts]
 
 
 def processor_seconds(work: Callable[[], Any]) -> float:
@@ -29,59 +31,53 @@ def processor_seconds(work: Callable[[], Any]) -> float:
     return time.process_time() - begin
 
 
-RUNS = 5  # of a workload in one process, where one takes about a second or less
+RUNS = 5  # of a start, which takes a fraction of a second
 
 
-def contest(name: str, options: Any) -> Parts:
-    """Our contestant of a benchmark: the median of some runs, after one over a tenth of the data to compile.
-
-    One run is not enough: the first one gets its memory from the operating system, which in a virtual machine takes
-    between 0.03 and 0.25 s of the same 0.5 s of work.
-    """
-    from benchmarks.harness import Options
+def contest(name: str, options: Any) -> Run:
+    """Our contestant of a benchmark, after a run that is not measured: it gets the memory from the operating system,
+    which in a virtual machine takes between 0.03 and 0.25 s of the same 0.5 s of work."""
     from benchmarks.registry import find
 
     found: Any = find(name)
     ours = next(c for c in found.contestants if c.name == "eddyline")
-    ours.open(found.data(Options(quick=True)))()
-    return {name: median(processor_seconds(ours.open(found.data(options))) for _ in range(RUNS))}
+    data = found.data(options)
+    ours.open(data)()
+    return lambda: {name: processor_seconds(ours.open(data))}
 
 
-def join_adaptive(options: Any) -> Parts:
+def join_adaptive(options: Any) -> Run:
     """Where nothing can be gained, with the default policies; and where the best order changes with each phase."""
     from benchmarks import adaptive_join as a
     from eddyline.datasets.joins import three_way
 
-    def uniform(seconds: int) -> None:
-        pieces = a.cut(three_way(2_500 * seconds, seconds), 0, seconds * 1_000_000, a.PAIRED)
+    seconds, phase = options.scaled(600), options.scaled(a.PHASE // 4)
+    pieces = a.cut(three_way(2_500 * seconds, seconds), 0, seconds * 1_000_000, a.PAIRED)
+
+    def uniform() -> None:
         session, query = a._started(pieces[0], {})
         for piece in pieces:
             for stream, rows in piece.items():
                 session.push(stream, rows)
             query.fetch()
 
-    def skewed(rows: int) -> None:
-        a.together(a.skewed_data(rows), {a.ADAPTIVE: ("".join(sorted(a.skewed.OTHERS)), {})})
+    def skewed() -> None:
+        a.together(a.skewed_data(phase), {a.ADAPTIVE: ("".join(sorted(a.skewed.OTHERS)), {})})
 
-    # As long as those that are measured: one side may load a kernel in the middle that the other loads at the start.
-    uniform(options.scaled(600))
-    phase = options.scaled(a.PHASE // 4)
+    # As long as what is measured: one side may load a kernel in the middle that the other loads at the start.
+    uniform()
     a.skewed_data(phase)
-    return {
-        "nothing to gain": median(processor_seconds(lambda: uniform(options.scaled(600))) for _ in range(RUNS)),
-        "skewed": processor_seconds(lambda: skewed(phase)),
-    }
+    return lambda: {"nothing to gain": processor_seconds(uniform), "skewed": processor_seconds(skewed)}
 
 
-def filters(kind: str, options: Any) -> Parts:
+def filters(kind: str, options: Any) -> Run:
     from benchmarks import filter_cases
     from benchmarks.filters import opened
 
     make, rows = {"expensive": (filter_cases.expensive, 300_000), "cheap": (filter_cases.cheap, 2_000_000)}[kind]
     case = make(options.scaled(rows))
     opened(make(2_000), case.text)()
-    runs = {"expensive": 1, "cheap": RUNS}[kind]  # one takes five seconds, or half a second
-    return {kind: median(processor_seconds(opened(case, case.text)) for _ in range(runs))}
+    return lambda: {kind: processor_seconds(opened(case, case.text))}
 
 
 def latency(options: Any) -> Parts:
@@ -154,14 +150,12 @@ def tree_seconds() -> float:
     return found / os.sysconf("SC_CLK_TCK")
 
 
-WORKLOADS: dict[str, Callable[[Any], Parts]] = {
+WORKLOADS: dict[str, Callable[[Any], Run]] = {
     **{n: partial(contest, n) for n in ("three-way", "chain", "four-way", "sliding-aggregate")},
     "join-adaptive": join_adaptive,
     "filters-expensive": partial(filters, "expensive"),
     "filters-cheap": partial(filters, "cheap"),
-    "latency": latency,
-    "start-up": startup,
-    "spark": spark,
+    **{n: partial(partial, run) for n, run in (("latency", latency), ("start-up", startup), ("spark", spark))},
 }
 
 
@@ -169,7 +163,9 @@ def main(workload: str, data: str, *flags: str) -> None:
     from benchmarks import harness
 
     harness.FOLDER = Path(data)
-    print(json.dumps(WORKLOADS[workload](harness.Options(quick="--quick" in flags))))
+    run = WORKLOADS[workload](harness.Options(quick="--quick" in flags))
+    for _ in sys.stdin:
+        print(json.dumps(run()), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """This checkout against another one, in pairs: ``python -m benchmarks.pairs --base REVISION_OR_FOLDER``.
 
-Each workload runs in fresh processes, the two sides in turn and each first in every other pair, over the same data. A
-ratio is processor time of this checkout over that of the base in one pair; the median of the pairs is printed with its
-interval, beside the bound.
+Each side of a workload has a process, and the two run it in turn over the same data, each first in every other pair: a
+busy machine slows both. After some pairs both get new processes, because how the memory of a process happens to lie can
+slow all its runs. A ratio is processor time of this checkout over that of the base in one pair; the median of the pairs
+is printed with its interval, beside the bound.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -24,6 +25,10 @@ from benchmarks.pair_side import WORKLOADS
 
 BOUND = 1.03
 PAIRS = 10
+PAIRS_PER_PROCESS = 5  # more measure sooner, and mix fewer layouts of memory
+ALONE = (
+    "spark",
+)  # the JVM of one side would be in the way of the other's: new processes for each pair, one after another
 
 
 @contextmanager
@@ -50,23 +55,41 @@ def environment(tree: Path) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "EDDYLINE_COMPILE": "at-once"}
 
 
-def measured(tree: Path, workload: str, quick: bool) -> dict[str, float]:
-    """Processor seconds of each part of a workload in the engine of a checkout."""
+@contextmanager
+def prepared(tree: Path, workload: str, quick: bool) -> Iterator[Callable[[], dict[str, float]]]:
+    """A process of a checkout that is ready to run a workload; each call is a run: processor seconds by part."""
     command = [sys.executable, str(HERE / "pair_side.py"), workload, str(FOLDER), *["--quick"] * quick]
-    told = subprocess.run(command, env=environment(tree), stdout=subprocess.PIPE, cwd=tree, text=True, check=True)
-    found: dict[str, float] = json.loads(told.stdout.splitlines()[-1])
-    return found
+    with subprocess.Popen(
+        command, env=environment(tree), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tree, text=True
+    ) as side:
+        assert side.stdin is not None and side.stdout is not None
+        asked, told = side.stdin, side.stdout
+
+        def run() -> dict[str, float]:
+            asked.write("\n")
+            asked.flush()
+            for line in told:
+                if line.startswith("{"):  # what else a workload prints is nothing to us
+                    found: dict[str, float] = json.loads(line)
+                    return found
+            raise RuntimeError(f"{workload} of {tree} has ended without a result")
+
+        yield run  # afterwards its standard input is closed, and the process ends
 
 
 def paired(base: Path, workload: str, pairs: int, quick: bool) -> dict[str, list[float]]:
     """The ratios of each part of a workload."""
-    ours = HERE.parent
     ratios: dict[str, list[float]] = {}
-    for turn in range(pairs):
-        order = (base, ours) if turn % 2 else (ours, base)
-        found = {side: measured(side, workload, quick) for side in order}
-        for part, seconds in found[ours].items():
-            ratios.setdefault(part, []).append(seconds / found[base][part])
+    together = 1 if workload in ALONE else PAIRS_PER_PROCESS
+    for begin in range(0, pairs, together):
+        with prepared(base, workload, quick) as theirs, prepared(HERE.parent, workload, quick) as ours:
+            for turn in range(begin, min(begin + together, pairs)):
+                if turn % 2:
+                    before, after = theirs(), ours()
+                else:
+                    after, before = ours(), theirs()
+                for part, seconds in after.items():
+                    ratios.setdefault(part, []).append(seconds / before[part])
     return ratios
 
 

@@ -6,6 +6,8 @@ import doctest
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -141,17 +143,32 @@ def test_doctests(module: object) -> None:
 
 
 def test_pairs_compare_this_checkout_with_the_base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each ratio is of one pair, ours over the base's, and the sides take turns at going first."""
-    ours, asked = pairs.HERE.parent, []
+    """Each ratio is of one pair, ours over the base's. The sides take turns at going first, and both have new processes
+    after some pairs."""
+    ours, asked, begun = pairs.HERE.parent, [], []
 
-    def measured(tree: Path, workload: str, quick: bool) -> dict[str, float]:
-        asked.append(tree)
-        return {"whole": (6.0 if tree == ours else 4.0) * len(asked)}
+    @contextmanager
+    def prepared(tree: Path, workload: str, quick: bool) -> Iterator[Callable[[], dict[str, float]]]:
+        def run() -> dict[str, float]:
+            asked.append(tree)
+            return {"whole": (6.0 if tree == ours else 4.0) * len(asked)}
 
-    monkeypatch.setattr(pairs, "measured", measured)
-    found = pairs.paired(tmp_path, "three-way", 2, quick=True)
-    assert asked == [ours, tmp_path, tmp_path, ours]
-    assert found == {"whole": [6 / 8, 24 / 12]}
+        begun.append(tree)
+        yield run
+
+    monkeypatch.setattr(pairs, "prepared", prepared)
+    monkeypatch.setattr(pairs, "PAIRS_PER_PROCESS", 2)
+    found = pairs.paired(tmp_path, "three-way", 3, quick=True)
+    assert asked == [ours, tmp_path, tmp_path, ours, ours, tmp_path]
+    assert begun == [tmp_path, ours] * 2
+    assert found == {"whole": [6 / 8, 24 / 12, 30 / 24]}
+
+
+def test_a_side_of_a_pair_runs_its_workload_each_time_it_is_asked(tmp_path: Path) -> None:
+    with pairs.prepared(pairs.HERE.parent, "start-up", quick=True) as run:
+        first, second = run(), run()
+    assert first.keys() == second.keys() == {"import", "a trivial job"}
+    assert 0 < first["import"] < first["a trivial job"] and first != second
 
 
 def test_both_sides_of_a_pair_keep_compiled_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
