@@ -61,6 +61,7 @@ from eddyline.kernels.constrained_rows import (
     delist,
     fetch,
     first,
+    forget_matches,
     look_again,
     push,
     release,
@@ -379,6 +380,7 @@ def collect(rows, width, plan, whole):
         x = np.int64(plan.victims[i])
         rows.r16[x, 12 * width + 19] &= 65535 - QUEUED
         look_again(rows, width, x)
+        forget_matches(rows, width, x)
         unlink(rows, width, x)
         delist(rows, width, x)
         release(rows, width, x)

@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
-from eddyline.kernels.constrained_collect import Inferences, collect, infer, mark, raise_low
+from eddyline.kernels.constrained_collect import Inferences, collect, infer, is_sampled, mark, raise_low
 from eddyline.kernels.constrained_layout import (
     APPLIED,
+    BY_MANY_ONE,
+    CHANGED,
     COLLECT,
     COLLECTED,
     COLLECTIONS,
     CONSULT,
     DONE,
+    DOWN,
     DROPPED,
     DUE,
     FAILED,
@@ -29,6 +32,8 @@ from eddyline.kernels.constrained_layout import (
     FULL,
     GROW,
     INVALID,
+    KINDS,
+    KNOWN_PORTS,
     LOWEST,
     MARK_EVERY,
     MARKED,
@@ -37,6 +42,7 @@ from eddyline.kernels.constrained_layout import (
     NB,
     NBP,
     NEVER_USED,
+    NO,
     NOTICE_LOW,
     NOTICE_WAIT,
     NOTICED,
@@ -47,6 +53,7 @@ from eddyline.kernels.constrained_layout import (
     SINCE,
     STEPS,
     TICKS,
+    TWO_WAY,
     VICTIM,
     WHOLE,
     WRAP,
@@ -60,13 +67,20 @@ from eddyline.kernels.constrained_rows import (
     ROWS,
     Rows,
     after,
+    delist,
     depart,
     enlist,
     fetch_ahead,
+    fetch_matches,
     first,
+    forget_ahead,
+    know,
+    known,
     link_and_compare,
     push,
+    release,
     settle,
+    unlink,
 )
 from eddyline.kernels.hashing import mix, u
 
@@ -182,18 +196,21 @@ def arrive(rows, width, plan, measures, s, now):
             plan.notice[NOTICED, 0] = 1
         if key < plan.low[port]:
             plan.low[port] = LOWEST
-        plan.marks[port, 0] += 1
-        plan.marks[port, 1] = max(plan.marks[port, 1], key)
-        since = now - plan.marks[port, MARKED_AT]
-        if plan.units[1, port] != TICKS:
-            since = plan.marks[port, 0] - plan.marks[port, MARKED]
-        if since >= plan.notice[MARK_EVERY, u(port)]:
-            mark(plan, port, now)
+        if plan.notice[MARK_EVERY, u(port)] < NEVER_USED:  # else marks are not used: those that there are get older
+            plan.marks[port, 0] += 1
+            plan.marks[port, 1] = max(plan.marks[port, 1], key)
+            since = now - plan.marks[port, MARKED_AT]
+            if plan.units[1, port] != TICKS:
+                since = plan.marks[port, 0] - plan.marks[port, MARKED]
+            if since >= plan.notice[MARK_EVERY, u(port)]:
+                mark(plan, port, now)
         again = link_and_compare(rows, width, s, j)
-        measures.duplicates[owner * width + j] += again
         farthest, longest = np.int64(0), np.int64(0)
         node = first(rows, width, port, p, key)
         rows.stack[u(len(rows.stack) - width + j)] = node
+        if not again and node >= 0 and rows.ports[u(other), u(p), DOWN] == 0:
+            again = known(rows, width, node, p) == YES  # such a row was there and left at once
+        measures.duplicates[owner * width + j] += again
         while node >= 0:
             farthest = max(farthest, (arrived - np.int64(rows.r32[u(node), u(2 * width + 6 + p)])) & np.int64(WRAP))
             longest = max(longest, now - rows.r64[u(node), u(width + 2)])
@@ -215,6 +232,42 @@ def arrive(rows, width, plan, measures, s, now):
                 plan.wait[port] = NEVER_USED
     enlist(rows, width, s, rows.fifo[u(owner), 1])
     settle(rows, width, push(rows, width, s, top), s)
+
+
+@inlined
+def leave_at_once(rows, width, plan, progress, s):
+    """Without a spill a row of a root that is of no use as soon as it has come, because it has been part of all its
+    results or can be part of none, need not wait for the next collection. Its partners remember that a row of its key
+    was there: whether keys repeat is measured all the same."""
+    owner = np.int64(rows.stream[u(s)])
+    status = rows.status[u(s)]
+    use = 1 if status == YES else 0  # the only root, or any
+    if plan.spills or plan.deletes or status not in (YES, NO) or plan.facts[use, u(owner)] == 0:
+        return
+    if is_sampled(rows.r64[u(s), 0], plan.share):
+        return
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        if other < 0:
+            continue
+        unmatched = rows.stack[u(len(rows.stack) - width + j)] < 0  # who will match it would not know of it
+        if unmatched or rows.ports[u(owner), u(j), TWO_WAY] or p >= KNOWN_PORTS:
+            return
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        node = np.int64(rows.stack[u(len(rows.stack) - width + j)]) if other >= 0 else np.int64(-1)
+        while node >= 0:
+            know(rows, width, node, p, np.int64(YES))
+            node = after(rows, width, p, node, rows.r64[u(s), u(j)])
+    why = BY_MANY_ONE if status == YES else np.int64(rows.r16[u(s), u(12 * width + 18)]) % KINDS
+    plan.removed[u(owner), u(why)] += 1
+    progress[DROPPED] += 1
+    changed = rows.cursor[u(len(rows.cursor) - 2)]
+    if 0 < changed <= CHANGED and rows.stack[u(len(rows.status) + changed)] == s:
+        rows.cursor[u(len(rows.cursor) - 2)] = changed - 1
+    unlink(rows, width, s)
+    delist(rows, width, s)
+    release(rows, width, s)
 
 
 @inlined
@@ -295,6 +348,7 @@ def run(
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
     far = r16.size >= FAR
+    forget_ahead(rows, width)
     left = np.int64(0)
     for i in range(many):
         left += stop[i] - next_[i]
@@ -302,6 +356,7 @@ def run(
         if progress[PENDING] >= 0:
             if not emit(rows, width, search, measures, progress[PENDING], np.int64(1), progress[NOW]):
                 return np.int64(FULL)
+            leave_at_once(rows, width, plan, progress, progress[PENDING])
             progress[PENDING] = -1
         if progress[COLLECT] == 0 and progress[SINCE] >= progress[DUE]:
             # At first the control learns with every collection.
@@ -328,6 +383,7 @@ def run(
         at = next_[owner]
         if far:
             fetch_ahead(rows, width, owner, keys, at, stop[owner])
+            fetch_matches(rows, width, owner, keys, at, stop[owner])
         rejected = state[at] & REJECTED != 0
         if state[at] & INVALID or (rejected and skip[owner]):
             arrived[owner] += 1
@@ -339,6 +395,8 @@ def run(
             arrive(rows, width, plan, measures, s, now)
             if status[s] == YES:
                 progress[PENDING] = s
+            else:
+                leave_at_once(rows, width, plan, progress, s)
         next_[owner] += 1
         left -= 1
         progress[NOW] = now
