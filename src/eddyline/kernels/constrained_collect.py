@@ -355,6 +355,8 @@ def collect(rows, width, plan, whole):
                 useless_rows += found
     else:
         for i in range(changed):
+            if i + AHEAD < changed:
+                fetch(rows, np.int64(rows.stack[len(rows.status) + 1 + i + AHEAD]))
             s = np.int64(rows.stack[len(rows.status) + 1 + i])
             if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
                 many, found = take_out(rows, width, plan, s, many)

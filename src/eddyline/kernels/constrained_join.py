@@ -70,6 +70,7 @@ from eddyline.kernels.constrained_rows import (
     delist,
     depart,
     enlist,
+    fetch,
     fetch_ahead,
     fetch_matches,
     first,
@@ -83,6 +84,7 @@ from eddyline.kernels.constrained_rows import (
     unlink,
 )
 from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.join_layout import NEVER
 
 FAR = 1 << 18  # places of 16 bits in all records, above which most lie outside of the processor's nearest cache
 
@@ -327,21 +329,23 @@ def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
 
 
 @kernel(
-    f"int64({I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3}, {I1}, {I1},"
-    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1},"
-    f" {I1}, {I1}, {I1}, {I1}, {I2})",
+    f"int64({I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3},"
+    f" {I1}, {I1}, boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1},"
+    f" {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
 def run(
-    time, leave, place, state, keys, next_, stop, until, limits, skip, every, per_question, rows_per_element, ports,
-    status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills,
-    share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress,
-    out_time, out_weight, out_sampled, out_places,
+    time, leave, place, place_from, clean, state, keys, next_, stop, until, limits, skip, every, per_question,
+    rows_per_element, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound,
+    loops, deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates,
+    steps, hits, progress, out_time, out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
-    let rows leave up to ``until``. ``state`` says which cannot join or are rejected; rejected rows of inputs in
-    ``skip`` are only counted. ``out_sampled`` is a hash of the key of a result that a sampled row is part of."""
+    let rows leave up to ``until``. Without ``leave`` no window is time-based, without ``place`` rows are stored one
+    after another (``place_from`` by input, less its first element). ``state`` says which cannot join or are rejected,
+    of an input that is ``clean`` none; rejected rows of inputs in ``skip`` are only counted. ``out_sampled`` is a
+    hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
@@ -379,19 +383,25 @@ def run(
             if deletes and status[oldest] == YES and not emit(rows, width, search, measures, oldest, np.int64(-1), now):
                 return np.int64(FULL)
             depart(rows, width, oldest)
+            oldest = fifo[owner, 0]
+            if oldest >= 0 and r32[oldest, 5 * width + 6] >= 0:
+                fetch(rows, np.int64(r32[oldest, 5 * width + 6]))  # the next that departs
             continue
         at = next_[owner]
         if far:
             fetch_ahead(rows, width, owner, keys, at, stop[owner])
             fetch_matches(rows, width, owner, keys, at, stop[owner])
-        rejected = state[at] & REJECTED != 0
-        if state[at] & INVALID or (rejected and skip[owner]):
+        kind = np.int64(0) if clean[owner] else state[at]
+        rejected = kind & REJECTED != 0
+        if kind & INVALID or (rejected and skip[owner]):
             arrived[owner] += 1
         else:
             s = cursor[len(cursor) - 1]
             if s < 0 or live[owner] > mask[owner * width]:
                 return np.int64(GROW)
-            fill(rows, width, s, owner, arrived[owner], leave[at], now, place[at], rejected, keys, at)
+            ends = np.int64(NEVER) if len(leave) == 0 else leave[at]
+            stored = place_from[owner] + at if len(place) == 0 else place[at]
+            fill(rows, width, s, owner, arrived[owner], ends, now, stored, rejected, keys, at)
             arrive(rows, width, plan, measures, s, now)
             if status[s] == YES:
                 progress[PENDING] = s

@@ -77,7 +77,7 @@ def next_match(rows, width, p, s, key):
 @inlined
 def first(rows, width, port, p, key):
     """The first slot of a key at a port, whose number within its input is p; −1: none."""
-    s = np.int64(rows.head[u(rows.base[u(port)] + (spread(key) & rows.mask[u(port)]))])
+    s = np.int64(rows.head[u(rows.base[u(port)] + spread(key, rows.mask[u(port)]))])
     return next_match(rows, width, p, s, key)
 
 
@@ -99,13 +99,13 @@ def fetch_ahead(rows, width, owner, keys, at, stop):
             continue
         here, there = owner * width + j, other * width + rows.ports[u(owner), u(j), NBP]
         if at + AHEAD < stop:
-            h = spread(keys[u(at + AHEAD), u(j)])
-            prefetch(rows.head, rows.base[u(here)] + (h & rows.mask[u(here)]))
-            prefetch(rows.head, rows.base[u(there)] + (h & rows.mask[u(there)]))
+            key = keys[u(at + AHEAD), u(j)]
+            prefetch(rows.head, rows.base[u(here)] + spread(key, rows.mask[u(here)]))
+            prefetch(rows.head, rows.base[u(there)] + spread(key, rows.mask[u(there)]))
         if at + NEARER < stop:
-            h = spread(keys[u(at + NEARER), u(j)])
-            fetch(rows, np.int64(rows.head[u(rows.base[u(here)] + (h & rows.mask[u(here)]))]))
-            fetch(rows, np.int64(rows.head[u(rows.base[u(there)] + (h & rows.mask[u(there)]))]))
+            key = keys[u(at + NEARER), u(j)]
+            fetch(rows, np.int64(rows.head[u(rows.base[u(here)] + spread(key, rows.mask[u(here)]))]))
+            fetch(rows, np.int64(rows.head[u(rows.base[u(there)] + spread(key, rows.mask[u(there)]))]))
 
 
 @inlined
@@ -140,9 +140,9 @@ def fetch_matches(rows, width, owner, keys, at, stop):
                 if node >= 0:
                     fetch(rows, node)
         if at + NEARER < stop:
-            h = spread(keys[u(at + NEARER), u(j)])
             there = other * width + p
-            node = np.int64(rows.head[u(rows.base[u(there)] + (h & rows.mask[u(there)]))])
+            place = spread(keys[u(at + NEARER), u(j)], rows.mask[u(there)])
+            node = np.int64(rows.head[u(rows.base[u(there)] + place)])
             rows.stack[u(ahead_at(rows, width, port, at))] = node
 
 
@@ -161,7 +161,7 @@ def link(rows, width, s):
         if rows.ports[u(owner), u(j), NB] < 0:
             continue
         port = owner * width + j
-        place = spread(rows.r64[u(s), u(j)]) & rows.mask[u(port)]
+        place = spread(rows.r64[u(s), u(j)], rows.mask[u(port)])
         bucket = rows.base[u(port)] + place
         old = np.int64(rows.head[u(bucket)])
         rows.r32[u(s), u(following + j)] = old
@@ -176,7 +176,7 @@ def link_and_compare(rows, width, s, j):
     """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
     port = np.int64(rows.stream[u(s)]) * width + j
     key = rows.r64[u(s), u(j)]
-    place = spread(key) & rows.mask[u(port)]
+    place = spread(key, rows.mask[u(port)])
     bucket = rows.base[u(port)] + place
     old = np.int64(rows.head[u(bucket)])
     rows.r32[u(s), u(3 * width + 6 + j)] = old

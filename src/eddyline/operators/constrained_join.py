@@ -188,12 +188,12 @@ class ConstrainedJoin(Operator):
             slots, plan = self.slots, self.plan
             status = int(
                 kernel.run(
-                    arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
-                    arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
-                    ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
-                    plan.share, plan.wait, plan.low, self.lag, self.units, self.notice, slots.marks, plan.facts,
-                    self.removed, np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps,
-                    self.hits, progress, times, weights, sampled, places,
+                    arrivals.time, arrivals.leave, arrivals.place, arrivals.place_from, arrivals.clean, arrivals.state,
+                    arrivals.keys, arrivals.next, arrivals.stop, until, self.limits, self.skip, self.collect_every,
+                    COLLECTIONS_PER_QUESTION, ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes,
+                    self.spill is not None, plan.share, plan.wait, plan.low, self.lag, self.units, self.notice,
+                    slots.marks, plan.facts, self.removed, np.empty(slots.capacity, np.int32), slots.arrived,
+                    slots.duplicates, slots.steps, self.hits, progress, times, weights, sampled, places,
                 )
             )  # fmt: skip
             n = int(progress[k.FOUND])
