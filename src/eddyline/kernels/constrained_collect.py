@@ -60,6 +60,7 @@ from eddyline.kernels.constrained_rows import (
     after,
     delist,
     fetch,
+    fetch_first,
     first,
     forget_matches,
     look_again,
@@ -399,6 +400,8 @@ def close_keys(
     width = ports.shape[1]
     other, q = ports[child, p, NB], ports[child, p, NBP]
     for i in range(len(keys)):
+        fetch_first(rows, other * width + q, keys, i)
+        fetch_first(rows, child * width + p, keys, i)
         kept[i] = 0
         node = first(rows, width, other * width + q, q, keys[i])
         while node >= 0 and kept[i] == 0:

@@ -109,6 +109,16 @@ def fetch_ahead(rows, width, owner, keys, at, stop):
 
 
 @inlined
+def fetch_first(rows, port, keys, at):
+    """Have fetched what looking for keys that follow at a port will touch."""
+    if at + AHEAD < len(keys):
+        prefetch(rows.head, rows.base[u(port)] + spread(keys[u(at + AHEAD)], rows.mask[u(port)]))
+    if at + NEARER < len(keys):
+        place = spread(keys[u(at + NEARER)], rows.mask[u(port)])
+        fetch(rows, np.int64(rows.head[u(rows.base[u(port)] + place)]))
+
+
+@inlined
 def ahead_at(rows, width, port, at):
     """The place of the stack that has the match which was fetched for an element of an input at a port."""
     return len(rows.stack) - width - NEARER * (port + 1) + (at & (NEARER - 1))

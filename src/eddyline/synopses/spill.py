@@ -28,7 +28,7 @@ from eddyline.kernels.constrained_filter import add_to_filter
 from eddyline.kernels.constrained_layout import BLOCK, RANGE
 from eddyline.synopses.spill_file import FILE_BYTES, SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
-from eddyline.synopses.spill_runs import UNSORTED, SortedRuns, merge_neighbours
+from eddyline.synopses.spill_runs import UNSORTED, SortedRuns, is_within, merge_neighbours
 from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
@@ -62,6 +62,7 @@ class Spill:
         # the rows that no filter has.
         self.filters = np.zeros((3, len(schemas) * width, 2), np.int64)
         self.filters[RANGE] = NO_RANGE
+        self.spans = [self._no_span() for _ in schemas]  # of the keys, by port, of the rows that wait
         self.noted = [False] * len(schemas)  # by input whether filters have the rows that wait
         # Pieces to be indexed at once, from now on and when one without index is asked for the next time.
         self.hot, self.heat = [0] * len(schemas), [HOT] * len(schemas)
@@ -84,10 +85,11 @@ class Spill:
         """Rows of input i, by increasing number."""
         rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
         self.total += len(rows)
+        self.spans[i] = _wider(self.spans[i], np.array([(c.min(), c.max()) for c in rows.keys.T]))
         if self.noted[i]:
             self._note(i, rows.keys)
         else:
-            self._widen(i, rows.keys.min(axis=0), rows.keys.max(axis=0))
+            self._widen(i, self.spans[i])
         self.waiting[i].append(rows)
         if len(self.waiting[i]) > MAX_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
@@ -114,7 +116,8 @@ class Spill:
                 merge_neighbours(self.groups[i], lambda level, more: self._file(i, level, more))
             else:
                 segment = Segment(of_rows, part, self.generation[i], own)
-                self.groups[i].append(SortedRuns.unsorted(segment, part.keys, run_of))
+                self.groups[i].append(SortedRuns.unsorted(segment, self.spans[i], run_of))
+        self.spans[i] = self._no_span()
         self.hot[i] = max(0, self.hot[i] - 1)
         self.noted[i] = self.hot[i] > 0
 
@@ -136,19 +139,21 @@ class Spill:
 
     # ── what has no index ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _widen(self, i: int, low: Int64s, high: Int64s) -> None:
+    def _no_span(self) -> Int64s:
+        return np.tile(NO_RANGE, (self.width, 1))
+
+    def _widen(self, i: int, span: Int64s) -> None:
         """Rows of an input with keys in these ranges, by port, are in no filter."""
-        ranges = self.filters[RANGE, i * self.width : (i + 1) * self.width]
-        np.minimum(ranges[:, 0], low, out=ranges[:, 0])
-        np.maximum(ranges[:, 1], high, out=ranges[:, 1])
+        mine = slice(i * self.width, (i + 1) * self.width)
+        self.filters[RANGE, mine] = _wider(self.filters[RANGE, mine], span)
 
     def _measure_ranges(self, i: int) -> None:
         """Find the ranges of the rows of an input that are in no filter anew."""
         self.filters[RANGE, i * self.width : (i + 1) * self.width] = NO_RANGE
-        for low, high in (g.ranges.T for g in self._unsorted(i)):
-            self._widen(i, low, high)
-        for rows in [] if self.noted[i] else self.waiting[i]:
-            self._widen(i, rows.keys.min(axis=0), rows.keys.max(axis=0))
+        for group in self._unsorted(i):
+            self._widen(i, group.ranges)
+        if self.waiting[i] and not self.noted[i]:
+            self._widen(i, self.spans[i])
 
     def _unsorted(self, i: int) -> list[SortedRuns]:
         return [g for g in self.groups[i] if g.level == UNSORTED and len(g)]
@@ -171,10 +176,9 @@ class Spill:
             touched = [g for g in self._unsorted(i) if g.may_have(p, keys)]
             for group in touched:
                 self._index(i, group)
-            wait = self.waiting[i] if not self.noted[i] else []
-            waits = any(_meets(rows.keys[:, p], keys) for rows in wait)
+            waits = bool(self.waiting[i]) and not self.noted[i] and is_within(keys, self.spans[i][p])
             if waits:
-                for rows in wait:
+                for rows in self.waiting[i]:
                     self._note(i, rows.keys)
                 self.noted[i] = True
             if touched or waits:
@@ -206,7 +210,7 @@ class Spill:
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
             found = []
-            for n, rows in enumerate(self.waiting[i]):
+            for n, rows in enumerate(self.waiting[i] if is_within(keys, self.spans[i][p]) else []):
                 at = positions(np.ascontiguousarray(rows.keys[:, p]), keys)
                 if worth_it is not None and len(at):
                     at = at[worth_it(port, rows.keys[at])]
@@ -295,6 +299,7 @@ class Spill:
         for group in (g for mine in self.groups for g in mine):
             group.remove()
         self.groups, self.waiting = [[] for _ in self.schemas], [[] for _ in self.schemas]
+        self.spans = [self._no_span() for _ in self.schemas]
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -356,10 +361,10 @@ class Spill:
         self.total, self.taken = int(state["total"]), int(state["taken"])
 
 
-def _meets(column: Int64s, keys: Int64s) -> bool:
-    """Whether some of these increasing keys lies between the least and the largest of a column."""
-    low, high = int(column.min()), int(column.max())
-    return bool(np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right"))
+def _wider(one: Int64s, other: Int64s) -> Int64s:
+    """Ranges that hold two each."""
+    made: Int64s = np.column_stack([np.minimum(one[:, 0], other[:, 0]), np.maximum(one[:, 1], other[:, 1])])
+    return made
 
 
 def _in_files(groups: Sequence[SortedRuns]) -> int:

@@ -90,8 +90,8 @@ class SortedRuns:
         return () if self._file is None else (self._file,)
 
     @staticmethod
-    def unsorted(segment: Segment, keys: Int64s, run_of: Sequence[int]) -> SortedRuns:
-        """A new segment without runs, which has its keys; ``sort`` makes them.
+    def unsorted(segment: Segment, ranges: Int64s, run_of: Sequence[int]) -> SortedRuns:
+        """A new segment without runs, which has its keys; all of a port are in its range. ``sort`` makes them.
 
         >>> import tempfile, pyarrow as pa
         >>> from pathlib import Path
@@ -100,7 +100,7 @@ class SortedRuns:
         >>> rows = SpilledRows(np.arange(2), zeros, zeros, keys, {"v": pa.array([1, 2])})
         >>> folder = tempfile.TemporaryDirectory()
         >>> of_rows, of_keys = (SpillFile(Path(folder.name, name)) for name in ("0.rows", "1.rows"))
-        >>> runs = SortedRuns.unsorted(Segment(of_rows, rows, 0, keyed=[0]), keys, [0])
+        >>> runs = SortedRuns.unsorted(Segment(of_rows, rows, 0, keyed=[0]), np.array([(5, 7)]), [0])
         >>> runs.may_have(0, np.array([3, 6])), runs.may_have(0, np.array([3, 8]))
         (True, False)
         >>> runs.sort(of_keys, runs.unsorted_keys())
@@ -108,13 +108,12 @@ class SortedRuns:
         array([1])
         """
         made = SortedRuns(None, [segment], run_of, UNSORTED)
-        made.ranges = np.column_stack([keys.min(axis=0), keys.max(axis=0)])
+        made.ranges = ranges
         return made
 
     def may_have(self, port: int, keys: Int64s) -> bool:
         """Whether some of these increasing keys lies among those of an unsorted segment at a port."""
-        low, high = self.ranges[self.run_of[port]].tolist()
-        return bool(np.searchsorted(keys, low, "left") < np.searchsorted(keys, high, "right"))
+        return is_within(keys, self.ranges[port])
 
     def unsorted_keys(self) -> Int64s:
         """The keys by port of all rows of an unsorted segment."""
@@ -308,6 +307,15 @@ class SortedRuns:
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
+
+
+def is_within(keys: Int64s, span: Int64s) -> bool:
+    """Whether one of some increasing keys lies in a range.
+
+    >>> is_within(np.array([3, 9]), np.array((4, 8))), is_within(np.array([3, 8]), np.array((4, 8)))
+    (False, True)
+    """
+    return bool(np.searchsorted(keys, span[0], "left") < np.searchsorted(keys, span[1], "right"))
 
 
 def _merge(port: int, parts: Sequence[SortedRuns]) -> Iterator[Array]:
