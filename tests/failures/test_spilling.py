@@ -19,6 +19,7 @@ import eddyline as ed
 from eddyline import cli
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Field, Schema
+from eddyline.kernels.constrained_filter import keep_known
 from eddyline.synopses import spill, spill_runs
 from eddyline.synopses.spill_file import SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
@@ -201,6 +202,31 @@ def test_where_keys_come_in_no_order_pieces_are_indexed_at_once(tmp_path: Path) 
             late += held.groups[0][-1].level < 0
             assert ask(held, int(keys[7]), int(rng.integers(0, 1 << 40))) == [50 * turn + 7]
     assert 1 <= late <= 5
+    held.clear()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_spilled_key_is_in_a_filter_or_in_the_range_of_what_is_in_none(seed: int, tmp_path: Path) -> None:
+    """However small filters are at first, and whatever is asked for: keys nearly in order, in none, or few."""
+    rng = np.random.default_rng(seed)
+    held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
+    number, near = 0, (3, 40, 1 << 30)[seed % 3]
+    with patch.object(spill, "BUFFER_BYTES", (400, 9_000)[seed % 2]), patch.object(spill, "FIRST_KEYS", 4):
+        for turn in range(150):
+            at = number + np.arange(rng.integers(3, 6))
+            keys = at + rng.integers(0, near, len(at))
+            held.add(0, at, at + 9, keys.reshape(-1, 1), np.ones(len(at), np.int64), {"a": pa.array(keys)})
+            number += len(at)
+            if rng.random() < 0.2:
+                ask(held, *(number + rng.integers(-20, near, 2)).tolist())
+            if turn % 9 == 8:
+                held.expire(0, np.array([number]), np.array([200]))
+            left = np.concatenate([np.empty(0, np.int64), *(rows.keys[:, 0] for rows in held.rows_of(0))])
+            low, high = held.filters[2, 0].tolist()
+            lines = np.zeros((len(left), 3), np.int64)
+            lines[:, 1] = left
+            out = lines[(left < low) | (left > high)]
+            assert keep_known(np.ascontiguousarray(out), held.filters, held.bits) == len(out)
     held.clear()
 
 

@@ -177,9 +177,8 @@ class Spill:
             for group in touched:
                 self._index(i, group)
             waits = bool(self.waiting[i]) and not self.noted[i] and is_within(keys, self.spans[i][p])
-            if waits:
-                for rows in self.waiting[i]:
-                    self._note(i, rows.keys)
+            if waits:  # all at once: as long as these rows are not known to be noted, new filters forget them
+                self._note(i, np.concatenate([rows.keys for rows in self.waiting[i]]))
                 self.noted[i] = True
             if touched or waits:
                 self._measure_ranges(i)
