@@ -221,23 +221,12 @@ def no_more_parents(rows, width, s, low):
 
 
 @inlined
-def has_one_child(rows, width, owner):
-    """Whether rows of an input have only one child: then those that match a YES row are not UNKNOWN."""
-    children = np.int64(0)
-    for j in range(width):
-        children += rows.ports[owner, j, NB] >= 0 and rows.ports[owner, j, DOWN] != 0
-    return children == 1
-
-
-@inlined
 def waited_for(rows, width, s):
     """Whether an UNKNOWN row of a parent matches a row."""
     owner = np.int64(rows.stream[s])
     for j in range(width):
         other, p = rows.ports[owner, j, NB], rows.ports[owner, j, NBP]
         if other < 0 or rows.ports[other, p, DOWN] == 0:
-            continue
-        if rows.status[s] == YES and has_one_child(rows, width, other):
             continue
         node = first(rows, width, other * width + p, p, rows.r64[s, j])
         while node >= 0:
@@ -377,12 +366,8 @@ def collect(rows, width, plan, whole):
         for i in range(rows.ports.shape[0]):
             ends += plan.facts[2, i]
         for i in range(rows.ports.shape[0] if ends > 0 else 0):
-            # Keys are closed at questions, and all rows are looked at then; only bounds on keys rise between.
-            rises = False
-            for j in range(width):
-                rises = rises or plan.low[i * width + j] > LOWEST
             # NO rows of other inputs are useless as soon as they are NO, if they are roots or nobody will ask for them.
-            if not rises or (plan.facts[2, i] == 0 and (plan.facts[0, i] or plan.facts[3, i])):
+            if plan.facts[2, i] == 0 and (plan.facts[0, i] or plan.facts[3, i]):
                 continue
             s = rows.fifo[i, 0]
             while s >= 0:
@@ -414,15 +399,11 @@ def close_keys(
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     other, q = ports[child, p, NB], ports[child, p, NBP]
-    alone = has_one_child(rows, width, other)
     for i in range(len(keys)):
+        fetch_first(rows, other * width + q, keys, i)
         fetch_first(rows, child * width + p, keys, i)
         kept[i] = 0
-        node = first(rows, width, child * width + p, p, keys[i])
-        if node >= 0 and status[node] == YES and alone:  # then none of these is UNKNOWN
-            node = np.int64(-1)
-        else:
-            node = first(rows, width, other * width + q, q, keys[i])
+        node = first(rows, width, other * width + q, q, keys[i])
         while node >= 0 and kept[i] == 0:
             if status[node] == UNKNOWN:
                 kept[i] = 1

@@ -314,11 +314,8 @@ def collect_garbage(rows, width, plan, measures, progress, every, rows_per_eleme
 
 @inlined
 def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
-    """Take the first free slot for an arriving row, and have the next one fetched."""
-    free = np.int64(rows.r32[u(s), u(5 * width + 6)])
-    rows.cursor[u(len(rows.cursor) - 1)] = free
-    if free >= 0:
-        fetch(rows, free)
+    """Take the first free slot for an arriving row."""
+    rows.cursor[u(len(rows.cursor) - 1)] = rows.r32[u(s), u(5 * width + 6)]
     rows.stream[u(s)] = owner
     for j in range(width):
         rows.r64[u(s), u(j)] = keys[at, j]
