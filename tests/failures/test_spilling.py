@@ -19,6 +19,7 @@ import eddyline as ed
 from eddyline import cli
 from eddyline.core.errors import EddylineError, JobError
 from eddyline.core.schema import Field, Schema
+from eddyline.kernels.constrained_filter import keep_known
 from eddyline.synopses import spill, spill_runs
 from eddyline.synopses.spill_file import SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
@@ -153,6 +154,88 @@ def test_runs_are_merged_and_rows_that_are_gone_are_not_found(tmp_path: Path) ->
     assert max(g.level for g in held.groups[0]) >= 2 and len(held.groups[0]) < 16
     held.clear()
     assert not list(tmp_path.rglob("*.rows"))
+
+
+def spilled(folder: Path, keys: np.ndarray[Any, Any], pieces: int) -> spill.Spill:
+    """Rows with these keys, each piece of which is written at once."""
+    held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(folder))
+    with patch.object(spill, "BUFFER_BYTES", 0):
+        for at in np.array_split(np.arange(len(keys)), pieces):
+            held.add(0, at, at + 9, keys[at].reshape(-1, 1), np.ones(len(at), np.int64), {"a": pa.array(keys[at])})
+    return held
+
+
+def ask(held: spill.Spill, *keys: int) -> list[int]:
+    found = [rows for _, rows in held.take(np.column_stack([np.zeros(len(keys), np.int64), keys]))]
+    return sorted(n for rows in found for n in rows.number.tolist())
+
+
+def test_what_is_not_asked_for_enters_no_filter(tmp_path: Path) -> None:
+    """Keys in order: a piece is indexed when a key between its least and its largest is asked for."""
+    held = spilled(tmp_path, np.arange(1_000), 10)
+    assert ask(held, -1, 1_000, 5_000) == []
+    assert [g.level for g in held.groups[0]] == [-1] * 10 and not held.filters[:2].any()
+    unsorted = held.disk
+    assert ask(held, 321, 322, 2_000) == [321, 322]
+    assert [n for n, g in enumerate(held.groups[0]) if g.level == 0] == [3] and held.filters[0, 0, 1] > 0
+    assert held.disk > unsorted and ask(held, 321, 323) == [323]
+    again = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
+    again.load(held.state())
+    assert again.rows() == [997] and ask(again, *range(310, 330)) == [n for n in range(310, 330) if not 320 < n < 324]
+    held.expire(0, np.array([1_000]), np.array([400]))
+    assert [len(g) for g in held.groups[0]] == [100] * 4
+    assert held.filters[2, 0].tolist() == [600, 999] and ask(held, 321, 650) == [650]
+    held.clear()
+    again.clear()
+    assert not list(tmp_path.rglob("*.rows"))
+
+
+def test_where_keys_come_in_no_order_pieces_are_indexed_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
+    late = 0  # pieces that were written without runs
+    with patch.object(spill, "BUFFER_BYTES", 0):
+        for turn in range(60):
+            keys = rng.integers(0, 1 << 40, 50)
+            at = 50 * turn + np.arange(50)
+            held.add(0, at, at + 9, keys.reshape(-1, 1), np.ones(50, np.int64), {"a": pa.array(keys)})
+            late += held.groups[0][-1].level < 0
+            assert ask(held, int(keys[7]), int(rng.integers(0, 1 << 40))) == [50 * turn + 7]
+    assert 1 <= late <= 5
+    held.clear()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_spilled_key_is_in_a_filter_or_in_the_range_of_what_is_in_none(seed: int, tmp_path: Path) -> None:
+    """However small filters are at first, and whatever is asked for: keys nearly in order, in none, or few."""
+    rng = np.random.default_rng(seed)
+    held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
+    number, near = 0, (3, 40, 1 << 30)[seed % 3]
+    with patch.object(spill, "BUFFER_BYTES", (400, 9_000)[seed % 2]), patch.object(spill, "FIRST_KEYS", 4):
+        for turn in range(150):
+            at = number + np.arange(rng.integers(3, 6))
+            keys = at + rng.integers(0, near, len(at))
+            held.add(0, at, at + 9, keys.reshape(-1, 1), np.ones(len(at), np.int64), {"a": pa.array(keys)})
+            number += len(at)
+            if rng.random() < 0.2:
+                ask(held, *(number + rng.integers(-20, near, 2)).tolist())
+            if turn % 9 == 8:
+                held.expire(0, np.array([number]), np.array([200]))
+            left = np.concatenate([np.empty(0, np.int64), *(rows.keys[:, 0] for rows in held.rows_of(0))])
+            low, high = held.filters[2, 0].tolist()
+            lines = np.zeros((len(left), 3), np.int64)
+            lines[:, 1] = left
+            out = lines[(left < low) | (left > high)]
+            assert keep_known(np.ascontiguousarray(out), held.filters, held.bits) == len(out)
+    held.clear()
+
+
+def test_rows_without_runs_that_were_damaged_are_noticed(tmp_path: Path) -> None:
+    held = spilled(tmp_path, np.arange(1_000), 2)
+    for path in tmp_path.rglob("*.rows"):
+        flipped(path)
+    with pytest.raises(EddylineError, match="are not those that were written"):
+        ask(held, 10)
 
 
 def test_a_directory_in_which_nothing_can_be_made() -> None:

@@ -30,8 +30,8 @@ def compiled_mix(h, key):  # type: ignore[no-untyped-def]
 
 
 @numba.njit
-def compiled_spread(key):  # type: ignore[no-untyped-def]
-    return spread(key)
+def compiled_spread(key, mask):  # type: ignore[no-untyped-def]
+    return spread(key, mask)
 
 
 @numba.njit
@@ -52,22 +52,29 @@ def test_mix_is_the_same_in_both_modes(h: int, key: int) -> None:
     assert int(compiled_mix(np.int64(h), np.int64(key))) == mix_python(h, key)
 
 
-@given(int64)
-def test_spread_is_the_same_in_both_modes(key: int) -> None:
-    assert int(compiled_spread(np.int64(key))) == spread_python(key) >= 0
+@given(int64, st.integers(0, 30))
+def test_spread_is_the_same_in_both_modes(key: int, bits: int) -> None:
+    mask = (1 << bits) - 1
+    assert 0 <= int(compiled_spread(np.int64(key), np.int64(mask))) == spread_python(key, mask) <= mask
 
 
 @pytest.mark.parametrize("step", [1, 7, 10, 16, 1000, 65_537, 1_000_000, 1 << 20, 1 << 32, 1 << 33, 1 << 40])
 def test_keys_at_any_distance_fill_a_table_as_random_ones_would(step: int) -> None:
     """Of 5,000 random keys in 8,192 places each shares its own with 0.61 others."""
-    places = np.array([spread_python(i * step) & 8191 for i in range(5_000)])
+    places = np.array([spread_python(i * step, 8191) for i in range(5_000)])
     counts = np.bincount(places)
     assert (counts * counts).sum() / 5_000 - 1 < 0.8 and counts.max() <= 12
 
 
+@pytest.mark.parametrize("start", [0, 12_345, 1 << 40])
+def test_keys_that_were_counted_up_hardly_share_places(start: int) -> None:
+    counts = np.bincount([spread_python(start + i, 8191) for i in range(5_000)])
+    assert (counts * counts).sum() / 5_000 - 1 < 0.1
+
+
 def test_doubles_fill_a_table_as_random_keys_would() -> None:
     keys = np.arange(5_000).astype(np.float64).view(np.int64).tolist()
-    counts = np.bincount([spread_python(key) & 8191 for key in keys])
+    counts = np.bincount([spread_python(key, 8191) for key in keys])
     assert (counts * counts).sum() / 5_000 - 1 < 0.8
 
 

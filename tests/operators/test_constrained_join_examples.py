@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from eddyline.core.window import Rows
+from eddyline.kernels import constrained_layout as k
 from tests.operators.constrained import Example, Fixed, greater, less
 
 STAR, CHAIN = ((0, 1), (0, 2)), ((0, 1), (1, 2))
@@ -46,6 +47,18 @@ def test_example_6_3_1_yes_at_once_and_no_by_one_child() -> None:
     assert example.feed(1, (8, 10)) == []
     # Root rows that are Yes or No are not kept (6.3.1).
     assert example.all(1) == {} and example.control.removed[0] == 2
+
+
+def test_rows_that_leave_as_they_come_repeat_their_keys_all_the_same() -> None:
+    """A row of a root that is Yes, or No, on arrival waits for no collection; its children know of it."""
+    example = figure_a()
+    example.join.collect_every = 1_000
+    example.join.progress[k.DUE] = 1_000
+    assert example.feed(1, (6, 5), (6, 5), (8, 10), (6, 10)) == 2 * [(1, 6, 5, 6, 20, 5, 3)]
+    assert example.all(1) == {"no": [(8, 10)]}  # a row of S2 that comes would not know of it; (6, 10) is No and gone
+    port = {there: example.control.port(example.join, 0, there) for there in (1, 2)}
+    repeated = example.join.slots.duplicates
+    assert repeated[port[1]] == 2 and repeated[port[2]] == 2  # 6 three times, 5 and 10 twice
 
 
 def test_example_6_3_2_a_late_grandchild_makes_all_yes() -> None:

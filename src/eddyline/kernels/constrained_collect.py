@@ -60,7 +60,9 @@ from eddyline.kernels.constrained_rows import (
     after,
     delist,
     fetch,
+    fetch_first,
     first,
+    forget_matches,
     look_again,
     push,
     release,
@@ -354,6 +356,8 @@ def collect(rows, width, plan, whole):
                 useless_rows += found
     else:
         for i in range(changed):
+            if i + AHEAD < changed:
+                fetch(rows, np.int64(rows.stack[len(rows.status) + 1 + i + AHEAD]))
             s = np.int64(rows.stack[len(rows.status) + 1 + i])
             if to_look_at(plan, np.int64(rows.stream[s]), rows.status[s]):
                 many, found = take_out(rows, width, plan, s, many)
@@ -379,6 +383,7 @@ def collect(rows, width, plan, whole):
         x = np.int64(plan.victims[i])
         rows.r16[x, 12 * width + 19] &= 65535 - QUEUED
         look_again(rows, width, x)
+        forget_matches(rows, width, x)
         unlink(rows, width, x)
         delist(rows, width, x)
         release(rows, width, x)
@@ -395,6 +400,8 @@ def close_keys(
     width = ports.shape[1]
     other, q = ports[child, p, NB], ports[child, p, NBP]
     for i in range(len(keys)):
+        fetch_first(rows, other * width + q, keys, i)
+        fetch_first(rows, child * width + p, keys, i)
         kept[i] = 0
         node = first(rows, width, other * width + q, q, keys[i])
         while node >= 0 and kept[i] == 0:

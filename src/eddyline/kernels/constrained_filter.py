@@ -10,13 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
-from eddyline.kernels.constrained_layout import BITS_PER_KEY, BLOCK, FAILED, NB, NBP
+from eddyline.kernels.constrained_layout import BITS_PER_KEY, BLOCK, FAILED, NB, NBP, RANGE
 from eddyline.kernels.constrained_rows import B1, I1, I2, I3, ROWS, Rows, after, first
 from eddyline.kernels.hashing import mix
 
 
 @inlined
 def maybe_spilled(port, key, filters, bits):
+    """Whether the spill may have a key at a port: a Bloom filter has it, or it is among those that no filter has."""
+    return filters[RANGE, port, 0] <= key <= filters[RANGE, port, 1] or in_filter(port, key, filters, bits)
+
+
+@inlined
+def in_filter(port, key, filters, bits):
     """Whether a Bloom filter of a port, of either generation, has a key."""
     if filters[0, port, 1] == 0 and filters[1, port, 1] == 0:
         return False
@@ -125,7 +131,8 @@ def reach(
             if other < 0:
                 continue
             port = other * width + ports[owner, j, NBP]
-            if filters[0, port, 1] == 0 and filters[1, port, 1] == 0 and ends[other]:
+            none = filters[RANGE, port, 0] > filters[RANGE, port, 1]
+            if filters[0, port, 1] == 0 and filters[1, port, 1] == 0 and none and ends[other]:
                 continue
             for i in range(begin[owner], stop[owner]):
                 if state[i] == 0:
@@ -210,6 +217,17 @@ def drop_vain(
                 possible = may_match(rows, width, at, asked[i, 1], filters, bits, members)
         if possible:
             asked[many, 0], asked[many, 1], asked[many, 2] = asked[i, 0], asked[i, 1], source
+            many += 1
+    return many
+
+
+@kernel(f"int64({I2}, {I3}, {B1})", borrows=True)
+def keep_known(asked, filters, bits):
+    """Of lines of port and key keep those that a filter has; returns how many."""
+    many = np.int64(0)
+    for i in range(len(asked)):
+        if in_filter(asked[i, 0], asked[i, 1], filters, bits):
+            asked[many, 0], asked[many, 1], asked[many, 2] = asked[i, 0], asked[i, 1], asked[i, 2]
             many += 1
     return many
 

@@ -13,14 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
-from eddyline.kernels.constrained_collect import Inferences, collect, infer, mark, raise_low
+from eddyline.kernels.constrained_collect import Inferences, collect, infer, is_sampled, mark, raise_low
 from eddyline.kernels.constrained_layout import (
     APPLIED,
+    BY_MANY_ONE,
+    CHANGED,
     COLLECT,
     COLLECTED,
     COLLECTIONS,
     CONSULT,
     DONE,
+    DOWN,
     DROPPED,
     DUE,
     FAILED,
@@ -29,6 +32,8 @@ from eddyline.kernels.constrained_layout import (
     FULL,
     GROW,
     INVALID,
+    KINDS,
+    KNOWN_PORTS,
     LOWEST,
     MARK_EVERY,
     MARKED,
@@ -37,6 +42,7 @@ from eddyline.kernels.constrained_layout import (
     NB,
     NBP,
     NEVER_USED,
+    NO,
     NOTICE_LOW,
     NOTICE_WAIT,
     NOTICED,
@@ -47,6 +53,7 @@ from eddyline.kernels.constrained_layout import (
     SINCE,
     STEPS,
     TICKS,
+    TWO_WAY,
     VICTIM,
     WHOLE,
     WRAP,
@@ -60,15 +67,24 @@ from eddyline.kernels.constrained_rows import (
     ROWS,
     Rows,
     after,
+    delist,
     depart,
     enlist,
+    fetch,
     fetch_ahead,
+    fetch_matches,
     first,
+    forget_ahead,
+    know,
+    known,
     link_and_compare,
     push,
+    release,
     settle,
+    unlink,
 )
 from eddyline.kernels.hashing import mix, u
+from eddyline.kernels.join_layout import NEVER
 
 FAR = 1 << 18  # places of 16 bits in all records, above which most lie outside of the processor's nearest cache
 
@@ -182,18 +198,21 @@ def arrive(rows, width, plan, measures, s, now):
             plan.notice[NOTICED, 0] = 1
         if key < plan.low[port]:
             plan.low[port] = LOWEST
-        plan.marks[port, 0] += 1
-        plan.marks[port, 1] = max(plan.marks[port, 1], key)
-        since = now - plan.marks[port, MARKED_AT]
-        if plan.units[1, port] != TICKS:
-            since = plan.marks[port, 0] - plan.marks[port, MARKED]
-        if since >= plan.notice[MARK_EVERY, u(port)]:
-            mark(plan, port, now)
+        if plan.notice[MARK_EVERY, u(port)] < NEVER_USED:  # else marks are not used: those that there are get older
+            plan.marks[port, 0] += 1
+            plan.marks[port, 1] = max(plan.marks[port, 1], key)
+            since = now - plan.marks[port, MARKED_AT]
+            if plan.units[1, port] != TICKS:
+                since = plan.marks[port, 0] - plan.marks[port, MARKED]
+            if since >= plan.notice[MARK_EVERY, u(port)]:
+                mark(plan, port, now)
         again = link_and_compare(rows, width, s, j)
-        measures.duplicates[owner * width + j] += again
         farthest, longest = np.int64(0), np.int64(0)
         node = first(rows, width, port, p, key)
         rows.stack[u(len(rows.stack) - width + j)] = node
+        if not again and node >= 0 and rows.ports[u(other), u(p), DOWN] == 0:
+            again = known(rows, width, node, p) == YES  # such a row was there and left at once
+        measures.duplicates[owner * width + j] += again
         while node >= 0:
             farthest = max(farthest, (arrived - np.int64(rows.r32[u(node), u(2 * width + 6 + p)])) & np.int64(WRAP))
             longest = max(longest, now - rows.r64[u(node), u(width + 2)])
@@ -215,6 +234,42 @@ def arrive(rows, width, plan, measures, s, now):
                 plan.wait[port] = NEVER_USED
     enlist(rows, width, s, rows.fifo[u(owner), 1])
     settle(rows, width, push(rows, width, s, top), s)
+
+
+@inlined
+def leave_at_once(rows, width, plan, progress, s):
+    """Without a spill a row of a root that is of no use as soon as it has come, because it has been part of all its
+    results or can be part of none, need not wait for the next collection. Its partners remember that a row of its key
+    was there: whether keys repeat is measured all the same."""
+    owner = np.int64(rows.stream[u(s)])
+    status = rows.status[u(s)]
+    use = 1 if status == YES else 0  # the only root, or any
+    if plan.spills or plan.deletes or status not in (YES, NO) or plan.facts[use, u(owner)] == 0:
+        return
+    if is_sampled(rows.r64[u(s), 0], plan.share):
+        return
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        if other < 0:
+            continue
+        unmatched = rows.stack[u(len(rows.stack) - width + j)] < 0  # who will match it would not know of it
+        if unmatched or rows.ports[u(owner), u(j), TWO_WAY] or p >= KNOWN_PORTS:
+            return
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        node = np.int64(rows.stack[u(len(rows.stack) - width + j)]) if other >= 0 else np.int64(-1)
+        while node >= 0:
+            know(rows, width, node, p, np.int64(YES))
+            node = after(rows, width, p, node, rows.r64[u(s), u(j)])
+    why = BY_MANY_ONE if status == YES else np.int64(rows.r16[u(s), u(12 * width + 18)]) % KINDS
+    plan.removed[u(owner), u(why)] += 1
+    progress[DROPPED] += 1
+    changed = rows.cursor[u(len(rows.cursor) - 2)]
+    if 0 < changed <= CHANGED and rows.stack[u(len(rows.status) + changed)] == s:
+        rows.cursor[u(len(rows.cursor) - 2)] = changed - 1
+    unlink(rows, width, s)
+    delist(rows, width, s)
+    release(rows, width, s)
 
 
 @inlined
@@ -274,27 +329,30 @@ def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
 
 
 @kernel(
-    f"int64({I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3}, {I1}, {I1},"
-    f" boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1},"
-    f" {I1}, {I1}, {I1}, {I1}, {I2})",
+    f"int64({I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3},"
+    f" {I1}, {I1}, boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1},"
+    f" {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
 def run(
-    time, leave, place, state, keys, next_, stop, until, limits, skip, every, per_question, rows_per_element, ports,
-    status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills,
-    share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates, steps, hits, progress,
-    out_time, out_weight, out_sampled, out_places,
+    time, leave, place, place_from, clean, state, keys, next_, stop, until, limits, skip, every, per_question,
+    rows_per_element, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound,
+    loops, deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates,
+    steps, hits, progress, out_time, out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
-    let rows leave up to ``until``. ``state`` says which cannot join or are rejected; rejected rows of inputs in
-    ``skip`` are only counted. ``out_sampled`` is a hash of the key of a result that a sampled row is part of."""
+    let rows leave up to ``until``. Without ``leave`` no window is time-based, without ``place`` rows are stored one
+    after another (``place_from`` by input, less its first element). ``state`` says which cannot join or are rejected,
+    of an input that is ``clean`` none; rejected rows of inputs in ``skip`` are only counted. ``out_sampled`` is a
+    hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
     far = r16.size >= FAR
+    forget_ahead(rows, width)
     left = np.int64(0)
     for i in range(many):
         left += stop[i] - next_[i]
@@ -302,6 +360,7 @@ def run(
         if progress[PENDING] >= 0:
             if not emit(rows, width, search, measures, progress[PENDING], np.int64(1), progress[NOW]):
                 return np.int64(FULL)
+            leave_at_once(rows, width, plan, progress, progress[PENDING])
             progress[PENDING] = -1
         if progress[COLLECT] == 0 and progress[SINCE] >= progress[DUE]:
             # At first the control learns with every collection.
@@ -324,21 +383,30 @@ def run(
             if deletes and status[oldest] == YES and not emit(rows, width, search, measures, oldest, np.int64(-1), now):
                 return np.int64(FULL)
             depart(rows, width, oldest)
+            oldest = fifo[owner, 0]
+            if oldest >= 0 and r32[oldest, 5 * width + 6] >= 0:
+                fetch(rows, np.int64(r32[oldest, 5 * width + 6]))  # the next that departs
             continue
         at = next_[owner]
         if far:
             fetch_ahead(rows, width, owner, keys, at, stop[owner])
-        rejected = state[at] & REJECTED != 0
-        if state[at] & INVALID or (rejected and skip[owner]):
+            fetch_matches(rows, width, owner, keys, at, stop[owner])
+        kind = np.int64(0) if clean[owner] else state[at]
+        rejected = kind & REJECTED != 0
+        if kind & INVALID or (rejected and skip[owner]):
             arrived[owner] += 1
         else:
             s = cursor[len(cursor) - 1]
             if s < 0 or live[owner] > mask[owner * width]:
                 return np.int64(GROW)
-            fill(rows, width, s, owner, arrived[owner], leave[at], now, place[at], rejected, keys, at)
+            ends = np.int64(NEVER) if len(leave) == 0 else leave[at]
+            stored = place_from[owner] + at if len(place) == 0 else place[at]
+            fill(rows, width, s, owner, arrived[owner], ends, now, stored, rejected, keys, at)
             arrive(rows, width, plan, measures, s, now)
             if status[s] == YES:
                 progress[PENDING] = s
+            else:
+                leave_at_once(rows, width, plan, progress, s)
         next_[owner] += 1
         left -= 1
         progress[NOW] = now

@@ -28,8 +28,11 @@ NB, NBP, DOWN, MANY_ONE, TWO_WAY, PORT_FIELDS = 0, 1, 2, 3, 4, 5
 
 # Flags of a slot. FAILED: a filter above a tuple-based window rejects the row, which counts and joins with nothing.
 # SAMPLED: the row is useless and stays, to see what the others of its kind would have missed. VICTIM: it is useless and
-# goes into the spill at the end of the run.
+# goes into the spill at the end of the run. Above them are two bits for each of the first KNOWN_PORTS ports that lead
+# to a child: the best status of the row's matches there (YES, then UNKNOWN, then NO); FREE: it is looked for. Of a port
+# that leads to a parent they say YES if a match of the row has left as soon as it came.
 FAILED, QUEUED, SAMPLED, VICTIM = 1, 2, 4, 8
+KNOWN_AT, KNOWN_PORTS = 4, 6
 
 # Flags of an arrival.
 INVALID, REJECTED = 1, 2
@@ -64,6 +67,7 @@ STEPS = 32  # distances by port that are remembered between two questions to the
 
 BLOCK = 64  # bytes of a block of a Bloom filter: one line of the processor's cache
 BITS_PER_KEY = 5  # bits that a key sets within its block
+RANGE = 2  # the line of the filters, behind two generations, that has the range of the keys that no filter has
 
 
 def number_at(width: int) -> int:

@@ -4,6 +4,9 @@
 are NO, or if it has no match at a port and none will come; otherwise UNKNOWN if it has no YES match at some child;
 otherwise YES. A row whose status changes has its parents looked at again.
 
+What a row's matches at a child are is remembered with the row (``know``), for its other matches lie anywhere in memory:
+it is forgotten when a row of the child goes, and told anew when the status of one changes.
+
 Statuses are always those of the rows in memory. So a result consists of YES rows only: each of its rows has a match at
 every port, and a match at every child that is part of the same result.
 """
@@ -23,6 +26,8 @@ from eddyline.kernels.constrained_layout import (
     FAILED,
     FREE,
     KINDS,
+    KNOWN_AT,
+    KNOWN_PORTS,
     NB,
     NBP,
     NO,
@@ -42,7 +47,8 @@ class Rows(NamedTuple):
     """All arrays of the slots; ``fifo`` has the oldest and the newest slot of each input, ``live`` how many it has,
     ``cursor`` by port the first row whose wait was not looked at, and after these how many rows became YES or NO since
     the last collection, and the first free slot. ``stack`` has room for every slot, then for ``CHANGED`` rows that
-    became YES or NO, then by port for the first matches of the row that arrives."""
+    became YES or NO, then by port of an input for matches that are fetched for each of the next NEARER elements, then
+    by port for the first matches of the row that arrives."""
 
     ports: Any
     status: Any
@@ -71,7 +77,7 @@ def next_match(rows, width, p, s, key):
 @inlined
 def first(rows, width, port, p, key):
     """The first slot of a key at a port, whose number within its input is p; −1: none."""
-    s = np.int64(rows.head[u(rows.base[u(port)] + (spread(key) & rows.mask[u(port)]))])
+    s = np.int64(rows.head[u(rows.base[u(port)] + spread(key, rows.mask[u(port)]))])
     return next_match(rows, width, p, s, key)
 
 
@@ -93,13 +99,61 @@ def fetch_ahead(rows, width, owner, keys, at, stop):
             continue
         here, there = owner * width + j, other * width + rows.ports[u(owner), u(j), NBP]
         if at + AHEAD < stop:
-            h = spread(keys[u(at + AHEAD), u(j)])
-            prefetch(rows.head, rows.base[u(here)] + (h & rows.mask[u(here)]))
-            prefetch(rows.head, rows.base[u(there)] + (h & rows.mask[u(there)]))
+            key = keys[u(at + AHEAD), u(j)]
+            prefetch(rows.head, rows.base[u(here)] + spread(key, rows.mask[u(here)]))
+            prefetch(rows.head, rows.base[u(there)] + spread(key, rows.mask[u(there)]))
         if at + NEARER < stop:
-            h = spread(keys[u(at + NEARER), u(j)])
-            fetch(rows, np.int64(rows.head[u(rows.base[u(here)] + (h & rows.mask[u(here)]))]))
-            fetch(rows, np.int64(rows.head[u(rows.base[u(there)] + (h & rows.mask[u(there)]))]))
+            key = keys[u(at + NEARER), u(j)]
+            fetch(rows, np.int64(rows.head[u(rows.base[u(here)] + spread(key, rows.mask[u(here)]))]))
+            fetch(rows, np.int64(rows.head[u(rows.base[u(there)] + spread(key, rows.mask[u(there)]))]))
+
+
+@inlined
+def fetch_first(rows, port, keys, at):
+    """Have fetched what looking for keys that follow at a port will touch."""
+    if at + AHEAD < len(keys):
+        prefetch(rows.head, rows.base[u(port)] + spread(keys[u(at + AHEAD)], rows.mask[u(port)]))
+    if at + NEARER < len(keys):
+        place = spread(keys[u(at + NEARER)], rows.mask[u(port)])
+        fetch(rows, np.int64(rows.head[u(rows.base[u(port)] + place)]))
+
+
+@inlined
+def ahead_at(rows, width, port, at):
+    """The place of the stack that has the match which was fetched for an element of an input at a port."""
+    return len(rows.stack) - width - NEARER * (port + 1) + (at & (NEARER - 1))
+
+
+@inlined
+def forget_ahead(rows, width):
+    """Nothing is fetched for the elements that come: between two runs slots may have moved."""
+    many = NEARER * rows.ports.shape[0] * width
+    for i in range(len(rows.stack) - width - many, len(rows.stack) - width):
+        rows.stack[u(i)] = -1
+
+
+@inlined
+def fetch_matches(rows, width, owner, keys, at, stop):
+    """Have the matches fetched of elements that come soon at ports where there are several (parents of a child): with
+    each element the next one of each of the elements behind it."""
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        if other < 0 or rows.ports[u(other), u(p), DOWN] == 0:
+            continue
+        port, following = owner * width + j, 3 * width + 6 + p
+        for i in range(at + 1, at + NEARER):
+            place = ahead_at(rows, width, port, i)
+            node = np.int64(rows.stack[u(place)])
+            if node >= 0:
+                node = np.int64(rows.r32[u(node), u(following)])
+                rows.stack[u(place)] = node
+                if node >= 0:
+                    fetch(rows, node)
+        if at + NEARER < stop:
+            there = other * width + p
+            place = spread(keys[u(at + NEARER), u(j)], rows.mask[u(there)])
+            node = np.int64(rows.head[u(rows.base[u(there)] + place)])
+            rows.stack[u(ahead_at(rows, width, port, at))] = node
 
 
 @inlined
@@ -117,7 +171,7 @@ def link(rows, width, s):
         if rows.ports[u(owner), u(j), NB] < 0:
             continue
         port = owner * width + j
-        place = spread(rows.r64[u(s), u(j)]) & rows.mask[u(port)]
+        place = spread(rows.r64[u(s), u(j)], rows.mask[u(port)])
         bucket = rows.base[u(port)] + place
         old = np.int64(rows.head[u(bucket)])
         rows.r32[u(s), u(following + j)] = old
@@ -132,7 +186,7 @@ def link_and_compare(rows, width, s, j):
     """Put a row in front of the chain of its key at one port; whether another row of its input has that key."""
     port = np.int64(rows.stream[u(s)]) * width + j
     key = rows.r64[u(s), u(j)]
-    place = spread(key) & rows.mask[u(port)]
+    place = spread(key, rows.mask[u(port)])
     bucket = rows.base[u(port)] + place
     old = np.int64(rows.head[u(bucket)])
     rows.r32[u(s), u(3 * width + 6 + j)] = old
@@ -220,6 +274,45 @@ def release(rows, width, s):
 
 
 @inlined
+def known(rows, width, s, j):
+    """The best status of a row's matches at a port that leads to a child; FREE: it is not known."""
+    if j >= KNOWN_PORTS:
+        return np.int64(FREE)
+    return (np.int64(rows.r16[u(s), u(12 * width + 19)]) >> (KNOWN_AT + 2 * j)) & np.int64(3)
+
+
+@inlined
+def know(rows, width, s, j, status):
+    """Remember the best status of a row's matches at a port; FREE: forget it."""
+    if j < KNOWN_PORTS:
+        at = KNOWN_AT + 2 * j
+        flags = np.int64(rows.r16[u(s), u(12 * width + 19)]) & (np.int64(65535) - (np.int64(3) << at))
+        rows.r16[u(s), u(12 * width + 19)] = np.uint16(flags | (status << at))
+
+
+@inlined
+def better(a, b):
+    """The better of two statuses; FREE is none."""
+    if a == YES or b == FREE or (a == UNKNOWN and b == NO):
+        return a
+    return b
+
+
+@inlined
+def forget_matches(rows, width, s):
+    """A row goes: what its matches are is not known to its parents."""
+    owner = np.int64(rows.stream[u(s)])
+    for j in range(width):
+        other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
+        if other >= 0 and rows.ports[u(other), u(p), DOWN]:
+            key = rows.r64[u(s), u(j)]
+            node = first(rows, width, other * width + p, p, key)
+            while node >= 0:
+                know(rows, width, node, p, np.int64(FREE))
+                node = after(rows, width, p, node, key)
+
+
+@inlined
 def evaluate(rows, width, s, arrives):
     """The status of a row by Theorems 6.3.1 and 6.3.2; a NO row is told why. Those that ``arrive`` know matches."""
     flags, gone, why = 12 * width + 19, 10 * width + 18, 12 * width + 18
@@ -233,19 +326,22 @@ def evaluate(rows, width, s, arrives):
         down = rows.ports[u(owner), u(j), DOWN] != 0
         if other < 0 or (not down and rows.r16[u(s), u(gone + j)] == 0):
             continue
-        key = rows.r64[u(s), u(j)]
-        best, reason = np.int64(FREE), np.int64(0)
-        if arrives:
-            node = np.int64(rows.stack[u(len(rows.stack) - width + j)])
-        else:
-            node = first(rows, width, other * width + p, p, key)
-        while node >= 0 and best != YES:
-            here = np.int64(rows.status[u(node)])
-            if here == NO:
-                reason = np.int64(rows.r16[u(node), u(why)])
-            if here == YES or best == FREE or (here == UNKNOWN and best == NO):
-                best = here
-            node = after(rows, width, p, node, key)
+        best, reason = known(rows, width, s, j) if down else np.int64(FREE), np.int64(0)
+        if best in (FREE, NO):
+            key = rows.r64[u(s), u(j)]
+            if arrives:
+                node = np.int64(rows.stack[u(len(rows.stack) - width + j)])
+            else:
+                node = first(rows, width, other * width + p, p, key)
+            best = np.int64(FREE)
+            while node >= 0 and best != YES:
+                here = np.int64(rows.status[u(node)])
+                if here == NO:
+                    reason = np.int64(rows.r16[u(node), u(why)])
+                best = better(here, best)
+                node = after(rows, width, p, node, key)
+            if down:
+                know(rows, width, s, j, best)
         if best == FREE and rows.r16[u(s), u(gone + j)] != 0:
             rows.r16[u(s), u(why)] = rows.r16[u(s), u(gone + j)]
             return np.int64(NO)
@@ -292,7 +388,15 @@ def settle(rows, width, top, arriving):
             if other >= 0 and rows.ports[u(other), u(p), DOWN]:
                 key = rows.r64[u(s), u(j)]
                 node = first(rows, width, other * width + p, p, key)
+                if node < 0:
+                    continue
+                best = np.int64(FREE)
+                same = first(rows, width, owner * width + j, j, key)
+                while same >= 0 and best != YES:
+                    best = better(np.int64(rows.status[u(same)]), best)
+                    same = after(rows, width, j, same, key)
                 while node >= 0:
+                    know(rows, width, node, p, best)
                     top = push(rows, width, node, top)
                     node = after(rows, width, p, node, key)
 
@@ -302,6 +406,7 @@ def depart(rows, width, s):
     """A row leaves its window; parents that have no other match will get none (6.3.2)."""
     owner = np.int64(rows.stream[u(s)])
     look_again(rows, width, s)
+    forget_matches(rows, width, s)
     unlink(rows, width, s)
     delist(rows, width, s)
     release(rows, width, s)

@@ -18,6 +18,8 @@ from eddyline.kernels.constrained_rows import (
     enlist,
     fetch,
     first,
+    forget_matches,
+    know,
     link,
     look_again,
     push,
@@ -75,9 +77,12 @@ def insert(
 
 @kernel(f"void({ROWS})", work=lambda *args: len(args[1]), borrows=True)
 def settle_all(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack):
-    """Compute the status of each row anew, and look at every wait again."""
+    """Compute the status of each row anew, and look at every wait again: edges may have other directions."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
+    for s in range(len(status)):
+        for j in range(width if status[s] != FREE else 0):
+            know(rows, width, np.int64(s), j, np.int64(FREE))
     for i in range(ports.shape[0]):
         for j in range(width):
             cursor[i * width + j] = fifo[i, 0]
@@ -149,6 +154,7 @@ def remove(
     width = ports.shape[1]
     for i in range(len(slots)):
         look_again(rows, width, slots[i])
+        forget_matches(rows, width, slots[i])
         unlink(rows, width, slots[i])
         delist(rows, width, slots[i])
         release(rows, width, slots[i])

@@ -43,17 +43,18 @@ def above_python(low: int, value: int) -> int:
     return (int(value) - int(low)) & _MASK
 
 
-def spread_python(key: int) -> int:
+def spread_python(key: int, mask: int) -> int:
     """The uncompiled body of ``spread``.
 
-    >>> [spread_python(16 + i) ^ spread_python(16) for i in range(4)]
+    >>> [spread_python(16 + i, 1023) ^ spread_python(16, 1023) for i in range(4)]
     [0, 1, 2, 3]
-    >>> spread_python(16) & 1023, spread_python(32) & 1023
-    (428, 856)
+    >>> len({spread_python(key, 1023) for key in range(7, 500)})
+    493
     """
-    x = int(key) & _MASK
-    x = ((x ^ (x >> 32)) >> 4) * _C & _MASK
-    return (x ^ (x >> 32) ^ (int(key) & 15)) & ((1 << 62) - 1)
+    x = (int(key) & _MASK) >> 4
+    x ^= x >> 32
+    x = (x ^ (x >> 16)) * _C & _MASK
+    return ((x >> 32) * (int(mask) + 1) >> 32 ^ (int(key) & 15)) & int(mask)
 
 
 def hash_bytes_python(data: np.ndarray, start: int, stop: int) -> int:
@@ -103,14 +104,17 @@ else:
         return np.uint64(value) - np.uint64(low)
 
     @inlined
-    def spread(key):
-        """A place in a hash table of keys, by its lower bits: cheaper than ``mix``, and sixteen keys that follow one
-        another lie side by side, within one line of the processor's cache. Sixteens are spread as by a hash, so that
-        keys which all are multiples of a number are no worse than others."""
-        x = np.uint64(key)
-        x = ((x ^ (x >> np.uint64(32))) >> np.uint64(4)) * np.uint64(_C)
-        x = x ^ (x >> np.uint64(32)) ^ (np.uint64(key) & np.uint64(15))
-        return np.int64(x & np.uint64((1 << 62) - 1))
+    def spread(key, mask):
+        """A place in a hash table of ``mask`` + 1 places, a power of two: cheaper than ``mix``, and sixteen keys that
+        follow one another lie side by side, within one line of the processor's cache. Sixteens are multiplied by the
+        golden ratio, of which the upper bits count: those that follow one another come to lie as far apart as can be,
+        so that keys which were counted up hardly ever share a place. The upper bits of keys are folded first, so that
+        keys which all are multiples of a number are no worse than random ones."""
+        x = np.uint64(key) >> np.uint64(4)
+        x = x ^ (x >> np.uint64(32))
+        x = (x ^ (x >> np.uint64(16))) * np.uint64(_C)
+        place = ((x >> np.uint64(32)) * (np.uint64(mask) + np.uint64(1))) >> np.uint64(32)
+        return np.int64((place ^ (np.uint64(key) & np.uint64(15))) & np.uint64(mask))
 
     @inlined
     def hash_bytes(data, start, stop):

@@ -17,11 +17,15 @@ from eddyline.operators.join_tree import port_keys
 class Arrivals:
     """Elements: times, when they leave a time-based window, where their rows are stored, whether they can join and
     whether a filter rejects them, their keys by port. ``next`` and ``stop`` by input say which are to be applied;
-    ``told`` up to where the control knows them."""
+    ``told`` up to where the control knows them. What need not be looked up for each element is not: ``leave`` is empty
+    if no window is time-based, ``place`` if those of each input are stored one after another, from ``place_from`` on,
+    less the first of them; of an input that is ``clean`` every element can join."""
 
     time: Int64s
     leave: Int64s
     place: Int64s
+    place_from: Int64s
+    clean: Int64s
     state: Int64s
     keys: Int64s
     next: Int64s
@@ -43,14 +47,22 @@ class Arrivals:
         def joined(parts: list[Int64s]) -> Int64s:
             return np.concatenate(parts)
 
-        state = [np.where(s.valid[a:b] != 0, f[a:b] * k.REJECTED, k.INVALID)
-                 for s, f, (a, b) in zip(sides, failed, cuts, strict=True)]  # fmt: skip
+        parts = list(zip(sides, failed, cuts, strict=True))
+        clean = np.array([s.valid[a:b].all() and not f[a:b].any() for s, f, (a, b) in parts], np.int64)
+        state = [
+            np.zeros(b - a, np.int64) if fine else np.where(s.valid[a:b] != 0, f[a:b] * k.REJECTED, k.INVALID)
+            for fine, (s, f, (a, b)) in zip(clean.tolist(), parts, strict=True)
+        ]
+        slots, none = [s.slot[a:b] for s, _, (a, b) in parts], np.empty(0, np.int64)
+        in_a_row = all(len(p) == 0 or p[-1] - p[0] == len(p) - 1 for p in slots)  # they increase
+        first = np.array([p[0] if len(p) else 0 for p in slots], np.int64)
+        timed = any(s.limit == 0 for s in sides)
         return Arrivals(
-            joined([s.time[a:b] for s, (a, b) in zip(sides, cuts, strict=True)]),
-            joined([s.leave[a:b] for s, (a, b) in zip(sides, cuts, strict=True)]),
-            joined([s.slot[a:b] for s, (a, b) in zip(sides, cuts, strict=True)]),
-            joined(state),
-            joined([port_keys(s.codes[a:b], mine, width) for s, mine, (a, b) in zip(sides, keys, cuts, strict=True)]),
+            joined([s.time[a:b] for s, _, (a, b) in parts]),
+            joined([s.leave[a:b] for s, _, (a, b) in parts]) if timed else none,
+            none if in_a_row else joined(slots),
+            first - start, clean, joined(state),
+            joined([port_keys(s.codes[a:b], mine, width) for mine, (s, _, (a, b)) in zip(keys, parts, strict=True)]),
             start.copy(), stop.astype(np.int64), start.copy(),
         )  # fmt: skip
 

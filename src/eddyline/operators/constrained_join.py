@@ -169,7 +169,7 @@ class ConstrainedJoin(Operator):
         self._last_most = max(int(self.progress[k.MOST]), len(self.slots))
         self._most = max(self._most, self._last_most)
         self._note_arrivals(arrivals)
-        self._tell()
+        self._tell_counts()
         if self.spill is not None:
             put_away(self)
 
@@ -188,12 +188,12 @@ class ConstrainedJoin(Operator):
             slots, plan = self.slots, self.plan
             status = int(
                 kernel.run(
-                    arrivals.time, arrivals.leave, arrivals.place, arrivals.state, arrivals.keys, arrivals.next,
-                    arrivals.stop, until, self.limits, self.skip, self.collect_every, COLLECTIONS_PER_QUESTION,
-                    ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes, self.spill is not None,
-                    plan.share, plan.wait, plan.low, self.lag, self.units, self.notice, slots.marks, plan.facts,
-                    self.removed, np.empty(slots.capacity, np.int32), slots.arrived, slots.duplicates, slots.steps,
-                    self.hits, progress, times, weights, sampled, places,
+                    arrivals.time, arrivals.leave, arrivals.place, arrivals.place_from, arrivals.clean, arrivals.state,
+                    arrivals.keys, arrivals.next, arrivals.stop, until, self.limits, self.skip, self.collect_every,
+                    COLLECTIONS_PER_QUESTION, ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes,
+                    self.spill is not None, plan.share, plan.wait, plan.low, self.lag, self.units, self.notice,
+                    slots.marks, plan.facts, self.removed, np.empty(slots.capacity, np.int32), slots.arrived,
+                    slots.duplicates, slots.steps, self.hits, progress, times, weights, sampled, places,
                 )
             )  # fmt: skip
             n = int(progress[k.FOUND])
@@ -230,9 +230,13 @@ class ConstrainedJoin(Operator):
         self._untold, self._untold_rows = [[] for _ in self.sides], 0
 
     def _tell(self) -> None:
-        """Report what was counted and measured since the last report."""
+        """Report what was counted and measured since the last report: before a question, and when somebody reads."""
         if len(steps := self.slots.take_steps()):
             self.control.measured(self, steps)
+        self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        """… which rows went, and which were needed."""
         if self.removed.any():
             self.control.collected(self, self.removed)
             self.removed[:] = 0
@@ -314,9 +318,11 @@ class ConstrainedJoin(Operator):
         return int(self.progress[k.DROPPED])
 
     def adapts(self) -> list[str]:
+        self._tell()
         return self.control.describe(self)
 
     def statistics(self) -> dict[str, Any]:
+        self._tell()
         return self.control.statistics(self)
 
     def most_rows(self, now: int) -> int:
@@ -340,6 +346,7 @@ class ConstrainedJoin(Operator):
 
     def state(self) -> dict[str, Any]:
         self._tell_arrivals()
+        self._tell()
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
         out["progress"], out["skip"] = self.progress[: k.SAVED].copy(), self.skip.astype(np.int64)

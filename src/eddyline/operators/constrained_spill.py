@@ -64,6 +64,8 @@ def bring_back(join: SpillingJoin, arrivals: Arrivals) -> None:
             lookups = join.spill.filters, join.spill.bits, members.bits
             lines = asked[:many], arrivals.keys, join.spill.filter_of
             many = int(kernel_filter.drop_vain(*lines, *slots.arrays, *lookups))
+        if many and join.spill.index(asked[:many]):
+            many = int(kernel_filter.keep_known(asked[:many], join.spill.filters, join.spill.bits))
         starts = _fetch(join, asked[:many], members, now) if many else np.empty(0, np.int64)
         begin = arrivals.stop  # from now on only rows that were brought back
 

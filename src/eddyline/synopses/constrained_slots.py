@@ -9,6 +9,7 @@ import numpy as np
 from eddyline.core.delta import Int64s
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.constrained_collect import close_keys
+from eddyline.kernels.constrained_rows import NEARER
 from eddyline.kernels.constrained_table import (
     copy_out,
     insert,
@@ -62,7 +63,8 @@ class Slots:
 
     def _see(self) -> None:
         self.r64, self.r32, self.r16 = (self.records.view(t) for t in (np.int64, np.int32, np.uint16))
-        self.stack = np.empty(len(self.status) + 1 + k.CHANGED + self.width, np.int32)  # has nothing between two calls
+        beside = k.CHANGED + NEARER * self.inputs * self.width + self.width
+        self.stack = np.empty(len(self.status) + 1 + beside, np.int32)  # has nothing between two calls
 
     def _heads_of(self, rows: Int64s) -> Int64s:
         """The sizes of the hash tables of all ports for so many rows of each input: two to four places for each row.
@@ -307,6 +309,7 @@ class Slots:
         self.r64[slots, : w + 3] = np.array(state["numbers"]).reshape(many, w + 3)
         self.r32[slots, k.since_at(w) : k.since_at(w) + w] = np.array(state["since"]).reshape(many, w)
         self.r16[slots, k.gone_at(w) : k.why_at(w) + 2] = np.array(state["known"]).reshape(many, 2 * w + 2)
+        self.r16[slots, k.why_at(w) + 1] &= (1 << k.KNOWN_AT) - 1  # that is found again
         self.set_place(slots, np.array(state["place"]))
         self.arrived[:], self.duplicates[:] = state["arrived"], state["duplicates"]
         self.steps[:] = np.array(state["steps"]).reshape(self.steps.shape)

@@ -5,6 +5,12 @@ Rows are gathered and written as *segments*, at most ``SEGMENT_BYTES`` that neve
 order, with the places of the rows (``spill_runs``). In memory are the rows that wait to be written, which rows of a
 segment were taken back, checksums, and for each port a blocked Bloom filter in two generations: when the newer is full
 it becomes the older, if no row is left that only the older contains; else both are built anew.
+
+Most of what constraints make useless is never asked for, and keys mostly come in some order: what arrives is larger
+than all that was spilled. So rows enter no filter and have no runs until a key is asked for that lies between the least
+and the largest of their piece, which are all that is in memory of its keys (``SortedRuns.unsorted``). The ranges of all
+such pieces together are a third line of ``filters``. Where that does not spare anything, because keys come in no order,
+most pieces are written with runs at once (``INITIAL_INDEXED_PIECES``).
 """
 
 from __future__ import annotations
@@ -19,10 +25,10 @@ import pyarrow as pa
 from eddyline.core.delta import Bools, Int64s
 from eddyline.core.schema import Schema
 from eddyline.kernels.constrained_filter import add_to_filter
-from eddyline.kernels.constrained_layout import BLOCK
+from eddyline.kernels.constrained_layout import BLOCK, RANGE
 from eddyline.synopses.spill_file import FILE_BYTES, SpillFile
 from eddyline.synopses.spill_folder import SpillFolder
-from eddyline.synopses.spill_runs import SortedRuns, merge_neighbours
+from eddyline.synopses.spill_runs import UNSORTED, SortedRuns, is_within, merge_neighbours
 from eddyline.synopses.spill_segment import Segment, SpilledRows, positions
 
 SEGMENT_BYTES = FILE_BYTES
@@ -33,6 +39,10 @@ MIN_BUFFER_BYTES, SPILLED_PER_BUFFERED = 1 << 16, 32
 BITS_PER_ROW = 12  # of a Bloom filter: about one in a hundred look-ups without a match goes to the segments
 MAX_WAITING_PIECES = 8  # of rows that wait to be written; a look-up goes through all of them
 INITIAL_FILTER_KEYS = 4_096  # for which a new Bloom filter has room
+# Pieces that are indexed as they come after one without index was asked for, at first and at most; twice as many each
+# time: fewer notice sooner that keys come in order, more read fewer pieces in vain.
+INITIAL_INDEXED_PIECES, MAX_INDEXED_PIECES = 4, 256
+NO_RANGE = np.array([(1 << 63) - 1, -(1 << 63)])
 
 
 class Spill:
@@ -49,7 +59,14 @@ class Spill:
         self.generation = [0] * len(schemas)
         self.room = [0] * len(schemas)  # keys that fit into the newer filter of an input
         self.filled = [0] * len(schemas)
-        self.filters = np.zeros((2, len(schemas) * width, 2), np.int64)  # where each begins, its blocks
+        # By generation and port where each filter begins and its blocks; then by port the least and the largest key of
+        # the rows that no filter has.
+        self.filters = np.zeros((3, len(schemas) * width, 2), np.int64)
+        self.filters[RANGE] = NO_RANGE
+        self.spans = [self._no_span() for _ in schemas]  # of the keys, by port, of the rows that wait
+        self.noted = [False] * len(schemas)  # by input whether filters have the rows that wait
+        # Pieces to be indexed at once, from now on and when one without index is asked for the next time.
+        self.still_indexed, self.next_indexed = [0] * len(schemas), [INITIAL_INDEXED_PIECES] * len(schemas)
         self.bits = np.zeros(1, np.uint8)
         self.filter_of = np.arange(len(schemas) * width)  # by port the one whose filter it has; −1: there is no port
         self.total = self.taken = 0  # rows that were ever spilled and brought back
@@ -69,7 +86,11 @@ class Spill:
         """Rows of input i, by increasing number."""
         rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
         self.total += len(rows)
-        self._note(i, rows.keys)
+        self.spans[i] = _wider(self.spans[i], np.array([(c.min(), c.max()) for c in rows.keys.T]))
+        if self.noted[i]:
+            self._note(i, rows.keys)
+        else:
+            self._widen(i, self.spans[i])
         self.waiting[i].append(rows)
         if len(self.waiting[i]) > MAX_WAITING_PIECES:
             self.waiting[i] = [SpilledRows.concat(self.waiting[i])]
@@ -83,14 +104,25 @@ class Spill:
         rows = SpilledRows.concat(self.waiting[i])
         self.waiting[i] = []
         run_of = [int(q) - i * self.width if q >= 0 else -1 for q in self.filter_of[i * self.width :][: self.width]]
+        if not self.noted[i] and self.groups[i] and self.groups[i][-1].level == UNSORTED:
+            self.next_indexed[i] = INITIAL_INDEXED_PIECES  # no look-up has read the piece
         parts = -(-rows.nbytes * 2 // SEGMENT_BYTES)
         for at in np.array_split(np.arange(len(rows)), parts):
-            if len(at):
-                part = rows.take(at) if parts > 1 else rows
-                segment = Segment(self._file(i, -1, 2 * part.nbytes), part, self.generation[i])
+            if len(at) == 0:
+                continue
+            part = rows.take(at) if parts > 1 else rows
+            of_rows, own = self._file(i, -1, 2 * part.nbytes), [p for p, q in enumerate(run_of) if p == q]
+            if self.noted[i]:
+                segment = Segment(of_rows, part, self.generation[i])
                 of_keys = self._file(i, 0, 2 * part.keys.nbytes)
                 self.groups[i].append(SortedRuns.of(of_keys, segment, part.keys, run_of))
                 merge_neighbours(self.groups[i], lambda level, more: self._file(i, level, more))
+            else:
+                segment = Segment(of_rows, part, self.generation[i], own)
+                self.groups[i].append(SortedRuns.unsorted(segment, self.spans[i], run_of))
+        self.spans[i] = self._no_span()
+        self.still_indexed[i] = max(0, self.still_indexed[i] - 1)
+        self.noted[i] = self.still_indexed[i] > 0
 
     def _file(self, i: int, kind: int, more: int) -> SpillFile:
         """Where rows or runs of an input go that have about so many bytes."""
@@ -108,6 +140,69 @@ class Spill:
             self._folder = SpillFolder(self.directory)
         return self._folder.path
 
+    # ── what has no index ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _no_span(self) -> Int64s:
+        return np.tile(NO_RANGE, (self.width, 1))
+
+    def _widen(self, i: int, span: Int64s) -> None:
+        """Rows of an input with keys in these ranges, by port, are in no filter."""
+        mine = slice(i * self.width, (i + 1) * self.width)
+        self.filters[RANGE, mine] = _wider(self.filters[RANGE, mine], span)
+
+    def _measure_ranges(self, i: int) -> None:
+        """Find the ranges of the rows of an input that are in no filter anew."""
+        self.filters[RANGE, i * self.width : (i + 1) * self.width] = NO_RANGE
+        for group in self._unsorted(i):
+            self._widen(i, group.ranges)
+        if self.waiting[i] and not self.noted[i]:
+            self._widen(i, self.spans[i])
+
+    def _unsorted(self, i: int) -> list[SortedRuns]:
+        return [g for g in self.groups[i] if g.level == UNSORTED and len(g)]
+
+    def _indexed(self, i: int) -> tuple[list[SortedRuns], list[SpilledRows]]:
+        """The segments and the rows that wait whose keys filters have."""
+        waiting = self.waiting[i] if self.noted[i] else []
+        return [g for g in self.groups[i] if g.level != UNSORTED and len(g)], waiting
+
+    def index(self, asked: Int64s) -> bool:
+        """Enter into filters and runs what may have one of the keys asked for, lines of port and key: then filters know
+        them all. Returns whether keys were asked for at a port of which filters do not have all rows."""
+        made = False
+        for port in np.unique(asked[:, 0]).tolist():
+            low, high = self.filters[RANGE, port].tolist()
+            if low > high:
+                continue
+            i, p = divmod(port, self.width)
+            keys = np.unique(asked[asked[:, 0] == port, 1])
+            touched = [g for g in self._unsorted(i) if g.may_have(p, keys)]
+            for group in touched:
+                self._index(i, group)
+            waits = bool(self.waiting[i]) and not self.noted[i] and is_within(keys, self.spans[i][p])
+            if waits:  # all at once: as long as these rows are not known to be noted, new filters forget them
+                self._note(i, np.concatenate([rows.keys for rows in self.waiting[i]]))
+                self.noted[i] = True
+            if touched or waits:
+                self._measure_ranges(i)
+            made = True
+        return made
+
+    def _index(self, i: int, group: SortedRuns) -> None:
+        """A segment without runs gets them."""
+        if group is self.groups[i][-1]:
+            self.still_indexed[i], self.next_indexed[i] = (
+                self.next_indexed[i],
+                min(2 * self.next_indexed[i], MAX_INDEXED_PIECES),
+            )
+            if not self.waiting[i]:
+                self.noted[i] = True
+        keys = group.unsorted_keys()
+        self._note(i, keys)
+        group.sort(self._file(i, 0, 2 * keys.nbytes), keys)
+        (segment,) = group.segments
+        segment.generation = self.generation[i]
+
     # ── finding rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(
@@ -115,11 +210,12 @@ class Spill:
     ) -> Iterator[tuple[int, SpilledRows]]:
         """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
         ``worth_it`` accepts for the port; the others stay. Yields the port with the rows."""
+        self.index(asked)
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
             keys = np.unique(asked[asked[:, 0] == port, 1])
             found = []
-            for n, rows in enumerate(self.waiting[i]):
+            for n, rows in enumerate(self.waiting[i] if is_within(keys, self.spans[i][p]) else []):
                 at = positions(np.ascontiguousarray(rows.keys[:, p]), keys)
                 if worth_it is not None and len(at):
                     at = at[worth_it(port, rows.keys[at])]
@@ -129,7 +225,7 @@ class Spill:
                     left[at] = False
                     self.waiting[i][n] = rows.filter(left)
             self.waiting[i] = [r for r in self.waiting[i] if len(r)]
-            for group in self.groups[i]:
+            for group in self._indexed(i)[0]:
                 at, by_port = group.look_up(p, keys)
                 if worth_it is not None and len(at):
                     here = worth_it(port, by_port)
@@ -154,10 +250,10 @@ class Spill:
 
     def _make_room(self, i: int, more: int) -> None:
         """The newer filter of an input is full."""
-        held = [g for g in self.groups[i] if len(g)]
+        held, waiting = self._indexed(i)
         segments = [s for g in held for s in g.segments if len(s)]
-        older = any(s.generation < self.generation[i] for s in segments) or bool(self.waiting[i])
-        live = sum(map(len, held)) + sum(map(len, self.waiting[i]))
+        older = any(s.generation < self.generation[i] for s in segments) or bool(waiting)
+        live = sum(map(len, held)) + sum(map(len, waiting))
         pieces = {(g, q): self._piece(g, q) for g in range(2) for q in np.unique(self.filter_of) if q >= 0}
         new = max(INITIAL_FILTER_KEYS, self.room[i], more, 2 * (live + more) if older else 0)
         for q in (i * self.width + p for p in self._own(i)):
@@ -170,7 +266,7 @@ class Spill:
             for s in segments:
                 s.generation = self.generation[i]
             for p in self._own(i):
-                keys = [g.keys(p) for g in held] + [r.keys[:, p] for r in self.waiting[i]]
+                keys = [g.keys(p) for g in held] + [r.keys[:, p] for r in waiting]
                 base, blocks = self.filters[0, i * self.width + p].tolist()
                 add_to_filter(np.ascontiguousarray(np.concatenate(keys)), self.bits, base, blocks)
             self.filled[i] = live
@@ -180,7 +276,7 @@ class Spill:
         return None if blocks == 0 else self.bits[base : base + blocks * BLOCK]
 
     def _lay_out(self, pieces: Mapping[tuple[int, int], np.ndarray[Any, Any] | None]) -> None:
-        self.filters = np.zeros_like(self.filters)
+        self.filters[:RANGE] = 0
         at, parts = 0, []
         for (g, q), piece in pieces.items():
             if piece is not None:
@@ -189,7 +285,7 @@ class Spill:
                 at += len(piece)
         self.bits = np.concatenate(parts) if parts else np.zeros(1, np.uint8)
         there = np.flatnonzero(self.filter_of >= 0)
-        self.filters[:, there] = self.filters[:, self.filter_of[there]]
+        self.filters[:RANGE, there] = self.filters[:RANGE, self.filter_of[there]]
 
     def rows_of(self, i: int) -> list[SpilledRows]:
         """All rows of an input."""
@@ -201,12 +297,18 @@ class Spill:
         self._remove_all()
         input_count = len(self.schemas)
         self.generation, self.room, self.filled = [0] * input_count, [0] * input_count, [0] * input_count
-        self.filters, self.bits = np.zeros_like(self.filters), np.zeros(1, np.uint8)
+        self.filters[:RANGE], self.filters[RANGE], self.bits = 0, NO_RANGE, np.zeros(1, np.uint8)
+        self.noted, self.still_indexed, self.next_indexed = (
+            [False] * input_count,
+            [0] * input_count,
+            [INITIAL_INDEXED_PIECES] * input_count,
+        )
 
     def _remove_all(self) -> None:
         for group in (g for mine in self.groups for g in mine):
             group.remove()
         self.groups, self.waiting = [[] for _ in self.schemas], [[] for _ in self.schemas]
+        self.spans = [self._no_span() for _ in self.schemas]
 
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -219,6 +321,8 @@ class Spill:
                 return s.newest < oldest if counted else s.last <= now
 
             self.groups[i] = [g for g in mine if g.expire(is_over)]
+            if len(self.groups[i]) < len(mine):
+                self._measure_ranges(i)
             if any(r.number[0] < oldest if limits[i] else int(r.leave.min()) <= now for r in self.waiting[i]):
                 rows = [r.filter(r.number >= oldest if limits[i] else r.leave > now) for r in self.waiting[i]]
                 self.waiting[i] = [r for r in rows if len(r)]
@@ -266,7 +370,13 @@ class Spill:
         self.total, self.taken = int(state["total"]), int(state["taken"])
 
 
+def _wider(one: Int64s, other: Int64s) -> Int64s:
+    """Ranges that hold two each."""
+    made: Int64s = np.column_stack([np.minimum(one[:, 0], other[:, 0]), np.maximum(one[:, 1], other[:, 1])])
+    return made
+
+
 def _in_files(groups: Sequence[SortedRuns]) -> int:
     """Bytes of the files that some rows of an input and their runs are in, with those of others that are gone."""
-    files = {id(f): f for g in groups for f in (g.file, *(s.file for s in g.segments if len(s)))}
+    files = {id(f): f for g in groups for f in (*g.files, *(s.file for s in g.segments if len(s)))}
     return sum(f.bytes for f in files.values())

@@ -9,6 +9,9 @@ A new segment has runs of its own. With each segment a look-up takes longer, for
 in the ranges of all segments. So the runs of ``RUNS_PER_MERGE`` of one size are merged as soon as look-ups in them have
 taken as long as reading all of their blocks, and merged runs again up to ``FILE_BYTES``. To merge takes about as
 long as that. Where nothing is looked up nothing is merged. Rows stay where they are.
+
+A segment may also be written without runs (``unsorted``): its keys lie with its rows, and in memory are the least and
+the largest of each port. Runs are made when a key within these is looked up.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ KEYS_PER_BLOCK = 128  # fewer read less for a key, and take more memory for the 
 RUNS_PER_MERGE = 5  # fewer leave fewer runs to search, and write each key more often
 BLOCKS_PER_LOOK_UP = 16  # the fixed cost of a look-up, as the number of blocks that are read in that time
 BLOCKS_PER_PIECE = 512  # blocks that are merged at a time: more take more memory
+UNSORTED = -1  # the level of a segment without runs
 Array = np.ndarray[Any, Any]
 
 
@@ -61,27 +65,86 @@ class SortedRuns:
     ([0, 2, 4, 6], [['a', 'c'], ['a', 'c']])
     """
 
-    def __init__(self, file: SpillFile, segments: Sequence[Segment], run_of: Sequence[int], level: int) -> None:
-        self.file, self.segments, self.run_of, self.level = file, tuple(segments), tuple(run_of), level
+    def __init__(self, file: SpillFile | None, segments: Sequence[Segment], run_of: Sequence[int], level: int) -> None:
+        self.segments, self.run_of, self.level = tuple(segments), tuple(run_of), level
         self.starts = np.cumsum([0, *(s.row_count for s in segments)])  # of the places of each segment
         self.own = [p for p, same in enumerate(run_of) if same == p]
         self.bytes = self.searched = 0  # blocks that could have been read in the time of the look-ups
         self.blocks = 0  # of all runs
         self.bytes_of_rows = sum(s.bytes for s in segments)
         self.runs: dict[int, Run] = {}
+        self.ranges = np.empty((0, 2), np.int64)  # by port the least and the largest key of an unsorted segment
+        self._file = file
+        if file is not None:
+            file.append(b"")
+
+    @property
+    def file(self) -> SpillFile:
+        """Where the runs are."""
+        assert self._file is not None
+        return self._file
+
+    @property
+    def files(self) -> tuple[SpillFile, ...]:
+        """That file, where there are runs."""
+        return () if self._file is None else (self._file,)
+
+    @staticmethod
+    def unsorted(segment: Segment, ranges: Int64s, run_of: Sequence[int]) -> SortedRuns:
+        """A new segment without runs, which has its keys; all of a port are in its range. ``sort`` makes them.
+
+        >>> import tempfile, pyarrow as pa
+        >>> from pathlib import Path
+        >>> keys = np.array([[7], [5]])
+        >>> zeros = np.zeros(2, np.int64)
+        >>> rows = SpilledRows(np.arange(2), zeros, zeros, keys, {"v": pa.array([1, 2])})
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> of_rows, of_keys = (SpillFile(Path(folder.name, name)) for name in ("0.rows", "1.rows"))
+        >>> runs = SortedRuns.unsorted(Segment(of_rows, rows, 0, keyed=[0]), np.array([(5, 7)]), [0])
+        >>> runs.may_have(0, np.array([3, 6])), runs.may_have(0, np.array([3, 8]))
+        (True, False)
+        >>> runs.sort(of_keys, runs.unsorted_keys())
+        >>> runs.look_up(0, np.array([3, 5]))[0]
+        array([1])
+        """
+        made = SortedRuns(None, [segment], run_of, UNSORTED)
+        made.ranges = ranges
+        return made
+
+    def may_have(self, port: int, keys: Int64s) -> bool:
+        """Whether some of these increasing keys lies among those of an unsorted segment at a port."""
+        return is_within(keys, self.ranges[port])
+
+    def unsorted_keys(self) -> Int64s:
+        """The keys by port of all rows of an unsorted segment."""
+        (segment,) = self.segments
+        found = segment.keys()
+        made = np.zeros((segment.row_count, len(self.run_of)), np.int64)
+        for p, same in enumerate(self.run_of):
+            if same >= 0:
+                made[:, p] = found[same]
+        return made
+
+    def sort(self, file: SpillFile, keys: Int64s) -> None:
+        """Make the runs of an unsorted segment, whose rows have these keys by port."""
+        self._file, self.level, self.ranges = file, 0, self.ranges[:0]
         file.append(b"")
+        self._sort(keys)
+
+    def _sort(self, keys: Int64s) -> None:
+        for port in self.own:
+            order = in_order(keys[:, port])
+            records = np.empty(len(keys), self._record(port))
+            records["place"] = order
+            for p in self.own:
+                records[f"{p}"] = keys[order, p]
+            self._write(port, iter([records]))
 
     @staticmethod
     def of(file: SpillFile, segment: Segment, keys: Int64s, run_of: Sequence[int]) -> SortedRuns:
         """The runs of a new segment, whose rows have these keys by port."""
         made = SortedRuns(file, [segment], run_of, 0)
-        for port in made.own:
-            order = in_order(keys[:, port])
-            records = np.empty(len(keys), made._record(port))
-            records["place"] = order
-            for p in made.own:
-                records[f"{p}"] = keys[order, p]
-            made._write(port, iter([records]))
+        made._sort(keys)
         return made
 
     @staticmethod
@@ -207,6 +270,8 @@ class SortedRuns:
 
     def all(self) -> list[SpilledRows]:
         """All rows that are there, those of each segment apart."""
+        if self.level == UNSORTED:
+            return self.read(np.arange(self.segments[0].row_count), self.unsorted_keys())
         records = self.within(self.own[0], None, None)
         records = records[self.left()[records["place"]]]
         records = records[np.argsort(records["place"])]
@@ -221,7 +286,8 @@ class SortedRuns:
                 segment.remove()
         if any(map(len, self.segments)):
             return True
-        self.file.release()
+        for file in self.files:
+            file.release()
         return False
 
     def remove(self) -> None:
@@ -237,10 +303,19 @@ class SortedRuns:
     def nbytes(self) -> int:
         """Bytes in memory: manifests, and which rows are there."""
         runs = sum(r.first.nbytes + r.checksums.nbytes for r in self.runs.values())
-        return runs + sum(s.nbytes for s in self.segments)
+        return runs + self.ranges.nbytes + sum(s.nbytes for s in self.segments)
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
+
+
+def is_within(keys: Int64s, span: Int64s) -> bool:
+    """Whether one of some increasing keys lies in a range.
+
+    >>> is_within(np.array([3, 9]), np.array((4, 8))), is_within(np.array([3, 8]), np.array((4, 8)))
+    (False, True)
+    """
+    return bool(np.searchsorted(keys, span[0], "left") < np.searchsorted(keys, span[1], "right"))
 
 
 def _merge(port: int, parts: Sequence[SortedRuns]) -> Iterator[Array]:
@@ -266,7 +341,8 @@ def merge_neighbours(groups: list[SortedRuns], file: Callable[[int, int], SpillF
     while start + RUNS_PER_MERGE <= len(groups):
         mine = groups[start : start + RUNS_PER_MERGE]
         level = mine[0].level
-        enough = mine[-1].level == level and sum([g.searched for g in mine]) >= sum([g.blocks for g in mine])
+        sorted_ = mine[-1].level == level != UNSORTED
+        enough = sorted_ and sum([g.searched for g in mine]) >= sum([g.blocks for g in mine])
         if enough and all(g.level == level for g in mine) and (size := sum(g.bytes for g in mine)) <= FILE_BYTES:
             groups[start : start + RUNS_PER_MERGE] = [SortedRuns.merged(file(level + 1, size), mine)]
             for group in mine:

@@ -4,7 +4,7 @@ A segment is a sequence of *blocks* of rows, by increasing number. A block has o
 with its columns of fixed width in the bytes in which they are in memory, and behind the records the other columns
 (text, columns with NULLs) in Arrow's format. The manifest, which is in memory because the file lives no longer than its
 process, has for each block its place, length and checksum. The keys of the rows are in sorted runs (``spill_runs``), by
-which rows are found.
+which rows are found; as long as there are none, they are in the records.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ class Segment:
     ['a', 'c']
     """
 
-    def __init__(self, file: SpillFile, rows: SpilledRows, generation: int) -> None:
-        self.file, self.generation = file, generation
+    def __init__(self, file: SpillFile, rows: SpilledRows, generation: int, keyed: Sequence[int] = ()) -> None:
+        """``keyed``: the ports whose keys are written with the rows."""
+        self.file, self.generation, self.keyed = file, generation, tuple(keyed)
         self.row_count, self.taken = len(rows), np.empty(0, np.uint8)  # a bit for each row
         self.left = self.row_count
         self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
@@ -95,12 +96,15 @@ class Segment:
         self.leave = int(rows.leave[0]) if (rows.leave == rows.leave[0]).all() else None
         head = [("number", "<i8"), ("why", "<u2")]
         head += [("leave", "<i8")] if self.leave is None else []
+        head += [(f"key {p}", "<i8") for p in self.keyed]
         columns = [(f"row {n}", values.dtype.str) for n, values in raw.items() if values is not None]
         self.record = np.dtype([*head, *columns])
         records = np.empty(len(rows), self.record)
         records["number"], records["why"] = rows.number, rows.why
         if self.leave is None:
             records["leave"] = rows.leave
+        for p in self.keyed:
+            records[f"key {p}"] = rows.keys[:, p]
         for n, values in raw.items():
             if values is not None:
                 records[f"row {n}"] = values
@@ -130,6 +134,15 @@ class Segment:
             self.taken = np.zeros(-(-self.row_count // 8), np.uint8)
         self.left -= len(at)
         np.bitwise_or.at(self.taken, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
+
+    def keys(self) -> dict[int, Int64s]:
+        """The keys of all rows, in order, by the ports whose keys were written with them."""
+        size = self.record.itemsize
+        parts = []
+        for n, data in enumerate(self.file.read(self.rows)):
+            many = min(ROWS_PER_BLOCK, self.row_count - n * ROWS_PER_BLOCK)
+            parts.append(np.frombuffer(data[: many * size], self.record))
+        return {p: np.concatenate([part[f"key {p}"] for part in parts]) for p in self.keyed}
 
     def read(self, at: Int64s, keys: Int64s) -> SpilledRows:
         """The rows at increasing places, with their keys by port."""

@@ -51,7 +51,7 @@ class Forms:
         self.rate = 0.0  # arrivals for each tick
         self.unknown = 0  # choices since the k of the form in use became infinite
         # By form the rows that wait, and these times the ticks for which they did, of the last arrivals of a window.
-        self.waiting, self.kept = np.zeros(2), np.zeros(2)
+        self.waiting, self.kept = (0.0, 0.0), (0.0, 0.0)
         self.now, self.chosen_at = 0, 0  # the time, and the arrivals at the last choice
         self.ticks_since = 0  # the last choice
         ticks.W = UNKNOWN
@@ -117,12 +117,14 @@ class Forms:
         self.chosen_at, self.ticks_since = arrived, 0
         most = window if math.isfinite(window) else float(arrived)
         # While a k is infinite no row that waits is given up.
-        self.waiting = np.array([
-            min(most, waiting + came if math.isinf(length) else length)
-            for waiting, length in zip(self.waiting.tolist(), lengths, strict=True)
-        ])  # fmt: skip
-        if not all(map(math.isinf, lengths)):  # else nothing tells the forms apart
-            self.kept = self.kept * math.exp(-came / max(1.0, most)) + self.waiting * elapsed
+        a, b = (
+            min(most, waiting + came if length == math.inf else length)
+            for waiting, length in zip(self.waiting, lengths, strict=True)
+        )
+        self.waiting = a, b
+        if lengths != (math.inf, math.inf):  # else nothing tells the forms apart
+            fades = math.exp(-came / max(1.0, most))
+            self.kept = self.kept[0] * fades + a * elapsed, self.kept[1] * fades + b * elapsed
 
     def refuted(self, arrived: int, now: int) -> None:
         """A row was needed that the form in use had made useless."""
@@ -130,14 +132,19 @@ class Forms:
 
     def state(self) -> dict[str, Any]:
         return {"arrivals": self.arrivals.state(), "ticks": self.ticks.state(), "in_ticks": int(self.in_ticks),
-                "begun": int(self.begun), "now": self.now, "waiting": self.waiting.copy(), "kept": self.kept.copy(),
-                "chosen_at": self.chosen_at, "ticks_since": self.ticks_since}  # fmt: skip
+                "begun": int(self.begun), "now": self.now, "waiting": np.array(self.waiting),
+                "kept": np.array(self.kept), "chosen_at": self.chosen_at, "ticks_since": self.ticks_since}  # fmt: skip
 
     def load(self, state: dict[str, Any]) -> None:
         self.arrivals.load(state["arrivals"])
         self.ticks.load(state["ticks"])
         self.begun, self.now = bool(state["begun"]), int(state.get("now", 0))
-        self.waiting, self.kept = (np.array(state.get(n, (0, 0)), np.float64) for n in ("waiting", "kept"))
+        self.waiting, self.kept = (_pair(state.get(n, (0, 0))) for n in ("waiting", "kept"))
         self.chosen_at, self.ticks_since = int(state.get("chosen_at", 0)), int(state.get("ticks_since", 0))
         if self.given == CHOSEN:
             self.in_ticks = bool(state["in_ticks"])
+
+
+def _pair(values: Any) -> tuple[float, float]:
+    a, b = np.array(values, np.float64).tolist()
+    return a, b
