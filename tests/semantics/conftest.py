@@ -16,5 +16,5 @@ def coverage() -> Coverage:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _COVERAGE.cases and session.config.cache is not None:
+    if _COVERAGE.cases and getattr(session.config, "cache", None) is not None:
         session.config.cache.set(COVERAGE, _COVERAGE.table())
