@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.core.time import SystemClock
+from eddyline.core.time import ProcessorClock, SystemClock
 from eddyline.kernels import interpolate
 from eddyline.models import phase_costs, tuples_or_models
 from eddyline.models.fitting import Fitter
@@ -254,6 +254,23 @@ def test_a_measured_price_decides(fit: int, monkeypatch: pytest.MonkeyPatch) -> 
     query.to_arrow()
     way = "models" if fit == 10 else "tuples"
     assert query.statistics()["model-query 1"][f"S: keys on {way}"] == 1
+
+
+def test_prices_are_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process waits for on a busy machine is no price of a phase."""
+    clocks = []
+    whole = PhaseCosts.__init__
+
+    def made(self: PhaseCosts, clock: Any) -> None:
+        clocks.append(clock)
+        whole(self, clock)
+
+    monkeypatch.setattr(PhaseCosts, "__init__", made)
+    for given in (None, Ticking()):
+        session = ed.Session() if given is None else ed.Session(clock=given)
+        session.stream("S", wave(50, 0.01, 40), timestamp="ts")
+        session.query("SELECT k, x FROM S WHERE x > 4 ERROR WITHIN 0.2 SAMPLE EVERY 1").to_arrow()
+    assert isinstance(clocks[0], ProcessorClock) and isinstance(clocks[-1], Ticking)
 
 
 def test_what_reads_more_than_one_signal_stays_on_models() -> None:

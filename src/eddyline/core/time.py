@@ -77,4 +77,4 @@ class ProcessorClock(SystemClock):
 
 def processor_clock(clock: Clock) -> Clock:
     """For durations of what only computes: the processor's, where a clock is the system's; another clock as it is."""
-    return ProcessorClock() if isinstance(clock, SystemClock) else clock
+    return ProcessorClock() if type(clock) is SystemClock else clock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from eddyline.core.time import processor_clock
 from eddyline.plan.candidates import MODEL, Candidate, Planning, Refused, candidate
 from eddyline.plan.deletions import Deletions
 from eddyline.plan.logical import ModelQuery, StreamScan
@@ -46,7 +47,7 @@ class EquationSystem(Candidate):
         operator = ModelOperator(
             builder.name("model-query"), node.schema, node.program, node.models, [s.schema for s in scans],
             [s.alias for s in scans], node.kind, node.horizon, builder.context, choice_option(builder.planning.options),
-            builder.clock,
+            processor_clock(builder.clock),
         )  # fmt: skip
         steps = [format_fits(node.models, [s.alias for s in scans]), format_program(node.program)]
         out = builder.add(operator, tuple(b.node for b in below), note=" → ".join(s for s in steps if s))
