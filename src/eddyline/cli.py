@@ -304,7 +304,7 @@ def _progress(options: argparse.Namespace) -> Progress | None:
 
 def _is_pipe(out: Any) -> bool:
     """Whether another program reads what is written. It may show it on the same terminal (head, less) at any moment,
-    and nobody could keep the progress line out of its way."""
+    and the progress line could not be kept out of its way."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         mode = os.fstat(out.fileno()).st_mode
         return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -136,7 +136,7 @@ def check(
 @pytest.fixture
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reviews of a few samples, and prices between which it depends on the signal what is cheaper."""
-    for name, value in {"FIRST": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
+    for name, value in {"SAMPLES_TO_FIRST_REVIEW": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
         monkeypatch.setattr(tuples_or_models, name, value)
     monkeypatch.setattr(tuples_or_models, "Prices", lambda: CLOSE)
     monkeypatch.setattr(phase_costs.PhaseCosts, "end", lambda *given: None)  # measured prices differ from run to run

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import eddyline as ed
-from eddyline.models.linearising import SHARE, linearised, with_rounding
+from eddyline.models.linearising import LINE_ERROR_SHARE, linearised, with_rounding
 from eddyline.models.pieces import LOW_CLOSED, Pieces, Value
 
 
@@ -39,7 +39,7 @@ def test_lines_are_within_their_error_of_the_root() -> None:
         truth = np.hypot(a[source, 0] + a[source, 1] * x, b[source, 0] + b[source, 1] * x)
         away = np.abs(found.values["d"].at(x) - truth)
         assert (away <= error[:, 0] + 1e-9).all()
-        assert (away <= 2.1 * SHARE * np.maximum(1.0, truth.max())).all()
+        assert (away <= 2.1 * LINE_ERROR_SHARE * np.maximum(1.0, truth.max())).all()
     covered = np.bincount(source, weights=found.high - found.low)
     assert covered == pytest.approx(high - low)
 

@@ -15,9 +15,9 @@ from eddyline.adaptive.constraints.forms import Forms
 from eddyline.core.delta import Int64s
 from eddyline.kernels.constrained_monitors import EMPTY, FORGOTTEN, clustering
 
-AT_ONCE = 512  # values that are looked up together: there has to be room for as many new ones
-FULL = 0.75  # of the places, after which more are made
-FIRST = 64
+VALUES_PER_LOOK_UP = 512  # values that are looked up together: there has to be room for as many new ones
+MAX_LOAD = 0.75  # of the places, after which more are made
+INITIAL_PLACES = 64
 MULTIPLIER = np.int64(-7046029254386353131)  # odd: spreads values over all bits
 
 
@@ -36,7 +36,7 @@ class ClusteredArrival:
     def __init__(self, forms: Forms, most: int = 1 << 20) -> None:
         self.forms, self.most, self.p = forms, most, forms.arrivals.p
         self.count = self.entries = self.dead = 0
-        self._make(FIRST)
+        self._make(INITIAL_PLACES)
 
     def _make(self, size: int) -> None:
         self.table, self.times = np.zeros(size, np.int64), np.zeros(size, np.int64)
@@ -48,10 +48,10 @@ class ClusteredArrival:
             return
         steps, start = MonitorSteps(self.forms, len(values)), 0
         while start < len(values):
-            room = int(FULL * len(self.table)) - self.entries
-            if room < min(AT_ONCE, len(values) - start):
-                self._rebuild(min(AT_ONCE, len(values) - start))
-                room = int(FULL * len(self.table)) - self.entries
+            room = int(MAX_LOAD * len(self.table)) - self.entries
+            if room < min(VALUES_PER_LOOK_UP, len(values) - start):
+                self._rebuild(min(VALUES_PER_LOOK_UP, len(values) - start))
+                room = int(MAX_LOAD * len(self.table)) - self.entries
             given = values[start:], times[start:], self.count + start, room
             self.entries += int(clustering(*given, self.table, self.counts, self.times, *steps.arrays))
             start += int(steps.taken[2])
@@ -73,14 +73,14 @@ class ClusteredArrival:
         gone = places[mixed >= int(65536 * self.p)]
         self.counts[gone] = FORGOTTEN
         self.dead += len(gone)
-        if 2 * self.dead > self.entries or len(self.table) > 4 * (self.entries - self.dead + AT_ONCE):
-            self._rebuild(AT_ONCE)
+        if 2 * self.dead > self.entries or len(self.table) > 4 * (self.entries - self.dead + VALUES_PER_LOOK_UP):
+            self._rebuild(VALUES_PER_LOOK_UP)
 
     def _rebuild(self, more: int) -> None:
         """A table for the values that are not forgotten, and as many ``more`` as may come at once."""
         places = np.flatnonzero((self.counts >= 0) & (self.counts >= self.count - self.most))
         values, counts, times = self.table[places], self.counts[places], self.times[places]
-        self._make(max(FIRST, 1 << int((len(values) + more) / FULL).bit_length()))
+        self._make(max(INITIAL_PLACES, 1 << int((len(values) + more) / MAX_LOAD).bit_length()))
         # Into an empty table each value goes for the first time, with the count before it less 1.
         nothing = MonitorSteps(self.forms, 0).arrays
         many = len(values)

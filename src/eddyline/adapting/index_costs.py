@@ -29,7 +29,7 @@ from eddyline.synopses.state_module import Search, StateModule, Weights
 ROWS, REQUESTS = 2_048, 64  # of each run: milliseconds in all
 MANY_BITS, FEW_BITS = (6, 6, 0, 0), (3, 3, 0, 0)  # of the first attribute, by which is searched, and of the second
 REPETITIONS = 5
-FEW, BATCH, CALLS = 4, 256, 16  # rows of a batch that hardly cost anything, or much; calls that are timed together
+FEW_ROWS, BATCH, CALLS = 4, 256, 16  # rows of a batch that hardly cost anything, or much; calls that are timed together
 VALUES = 16  # of an attribute that repeats
 ALIVE = 512  # rows of a state whose rows come and leave
 HASHES = 4  # indices whose insertion is compared with that of one
@@ -60,7 +60,7 @@ def measure(clock: Clock) -> UnitCosts:
     hits = REQUESTS * ROWS // VALUES
     many, few = (_Searches(bits, codes, times) for bits in (MANY_BITS, FEW_BITS))
     single, double = _one_index(codes, times), _two_indexes(codes, times)
-    little = _by_first(codes[FEW : FEW + 1])
+    little = _by_first(codes[FEW_ROWS : FEW_ROWS + 1])
     hashed, two, all_bits = Hashed((0,)), BitAddress((4, 4, 0, 0)), BitAddress((2, 2, 2, 2))
     more = tuple(Hashed((a,)) for a in range(HASHES))
     runs: dict[str, Callable[[], object]] = {
@@ -71,9 +71,9 @@ def measure(clock: Clock) -> UnitCosts:
         "single": _often(lambda: single.search(little)),
         "double": _often(lambda: double.search(little)),
         "rebuild": _often(lambda: single.migrate([0, 1], single.spec)),
-        "few rows": _often(_batch((), codes, FEW)),
-        "few rows hashed": _often(_batch((hashed,), codes, FEW)),
-        "few rows hashed more": _often(_batch(more, codes, FEW)),
+        "few rows": _often(_batch((), codes, FEW_ROWS)),
+        "few rows hashed": _often(_batch((hashed,), codes, FEW_ROWS)),
+        "few rows hashed more": _often(_batch(more, codes, FEW_ROWS)),
         "rows": _often(_batch((), codes, BATCH)),
         "rows hashed": _often(_batch((hashed,), codes, BATCH)),
         "rows by two": _often(_batch((two,), codes, BATCH)),
@@ -84,7 +84,7 @@ def measure(clock: Clock) -> UnitCosts:
     visit, compare = _two_unknowns((*many.counts, least["many"]), (*few.counts, least["few"]))
     hash_cost = max(0.5, (each["rows by all"] - each["rows by two"]) / (2 * BATCH))
     one_few, one_many = each["few rows hashed"] - each["few rows"], each["rows hashed"] - each["rows"]
-    a_row = max(1.0, (one_many - one_few) / (BATCH - FEW))  # in a hash index on one attribute
+    a_row = max(1.0, (one_many - one_few) / (BATCH - FEW_ROWS))  # in a hash index on one attribute
     further = (each["few rows hashed more"] - each["few rows hashed"]) / (HASHES - 1)
     return UnitCosts(
         hash_cost,
@@ -95,8 +95,8 @@ def measure(clock: Clock) -> UnitCosts:
         scan=max(0.05, least["scan"] / (REQUESTS * ROWS)),
         call=max(100.0, each["double"] - each["single"]),
         build=max(100.0, each["rebuild"]),
-        put=max(100.0, one_few - FEW * a_row),
-        put_more=max(10.0, further - FEW * a_row),
+        put=max(100.0, one_few - FEW_ROWS * a_row),
+        put_more=max(10.0, further - FEW_ROWS * a_row),
         hit=max(0.0, (least["hits"] - least["scan"]) / hits),
     )
 
@@ -167,17 +167,17 @@ def _two_unknowns(many: tuple[float, float, float], few: tuple[float, float, flo
 
 def _one_index(codes: Int64s, times: Int64s) -> StateModule:
     """Few rows in two partitions with one index: a search of it costs a call."""
-    module = StateModule(4, FEW, (BitAddress((1, 0, 0, 0)),))
-    module.insert(codes[: 2 * FEW], times[: 2 * FEW], times[: 2 * FEW] + 1)
+    module = StateModule(4, FEW_ROWS, (BitAddress((1, 0, 0, 0)),))
+    module.insert(codes[: 2 * FEW_ROWS], times[: 2 * FEW_ROWS], times[: 2 * FEW_ROWS] + 1)
     return module
 
 
 def _two_indexes(codes: Int64s, times: Int64s) -> StateModule:
     """The same with an index for each partition."""
-    module = StateModule(4, FEW, (BitAddress((1, 0, 0, 0)),))
-    module.insert(codes[:FEW], times[:FEW], times[:FEW] + 1)
+    module = StateModule(4, FEW_ROWS, (BitAddress((1, 0, 0, 0)),))
+    module.insert(codes[:FEW_ROWS], times[:FEW_ROWS], times[:FEW_ROWS] + 1)
     module.spec = (BitAddress((0, 1, 0, 0)),)
-    module.insert(codes[FEW : 2 * FEW], times[:FEW], times[:FEW] + 1)
+    module.insert(codes[FEW_ROWS : 2 * FEW_ROWS], times[:FEW_ROWS], times[:FEW_ROWS] + 1)
     return module
 
 

@@ -295,7 +295,7 @@ class RoutesAndIndexes:
         attribute is equated with. Where this join equates it with none, its own rows tell how values repeat.
 
         What repeats among the rows of the state says less: readings that stay the same for hours, but differ from those
-        of the other input, are found by nobody, and a bit for them saves all comparisons."""
+        of the other input, are found by no search, and a bit for them saves all comparisons."""
         shares = []
         for other, column in self._equated.get((i, attribute), ()):
             others = join.states[other].module.recent(SAMPLE)

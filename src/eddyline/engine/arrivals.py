@@ -22,7 +22,7 @@ from eddyline.io.nested import flat_batch, has_structures
 
 # Timestamps stay within ±2^62 so that adding a window's or a slack's width to one can never wrap around, and so that
 # no timestamp equals the sentinels BEGINNING and NEVER.
-FARTHEST: Final = 1 << 62
+MAX_TICKS: Final = 1 << 62
 MICROSECONDS_PER_DAY: Final = 86_400_000_000
 
 Definition = StreamDef | RelationDef
@@ -51,12 +51,12 @@ def ticks(column: pa.Array) -> Int64s:
         return _scaled(column.view(pa.int64()).to_numpy(), 1000)
     values = column.to_numpy()
     if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(FARTHEST + 1))
+        values = np.minimum(values, np.uint64(MAX_TICKS + 1))
     return values.astype(np.int64)
 
 
 def _scaled(values: Int64s, factor: int) -> Int64s:
-    largest = FARTHEST // factor + 1
+    largest = MAX_TICKS // factor + 1
     return np.clip(values, -largest, largest) * factor
 
 
@@ -67,7 +67,7 @@ def extent(time: Int64s) -> tuple[bool, int, int]:
     return False, int(time.min()), int(time.max())
 
 
-def times_reached(column: pa.Array | None, before: Int64s, shown: int | None, believed: int = FARTHEST) -> Int64s:
+def times_reached(column: pa.Array | None, before: Int64s, shown: int | None, believed: int = MAX_TICKS) -> Int64s:
     """The time that a stream has reached when ``before`` rows of a batch have come, for each of these numbers.
 
     ``column`` has the times of the batch, ``shown`` is what was shown before; times beyond ``believed`` show nothing.
@@ -80,7 +80,7 @@ def times_reached(column: pa.Array | None, before: Int64s, shown: int | None, be
     if column is not None and len(column) and (pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)):
         time = np.full(len(column), BEGINNING, np.int64)
         time[np.asarray(column.is_valid())] = ticks(column.drop_null())
-        time[(time < -FARTHEST) | (time > min(believed, FARTHEST))] = BEGINNING
+        time[(time < -MAX_TICKS) | (time > min(believed, MAX_TICKS))] = BEGINNING
         some = before > 0
         at[some] = np.maximum(at[some], np.maximum.accumulate(time)[before[some] - 1])
         ahead = time[time > BEGINNING]

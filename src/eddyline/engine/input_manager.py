@@ -36,11 +36,11 @@ from eddyline.core.errors import DataError, EddylineError, JobError, did_you_mea
 from eddyline.core.overload import WEIGHT, Overload
 from eddyline.core.time import BEGINNING, NEVER, Clock
 from eddyline.engine import input_state
-from eddyline.engine.arrivals import FARTHEST, Definition, Failures, Judge, extent, ticks, times_reached
+from eddyline.engine.arrivals import MAX_TICKS, Definition, Failures, Judge, extent, ticks, times_reached
 from eddyline.engine.auto_rows import AutoRows, JudgedRows, Placed
 from eddyline.engine.overload_guard import OverloadGuard, with_weights
 from eddyline.engine.reorder import Chunk, ReorderBuffer
-from eddyline.engine.side_output import KEEP, Diverted, SideOutput
+from eddyline.engine.side_output import ROWS_KEPT, Diverted, SideOutput
 from eddyline.engine.stream_reader import StreamReader
 from eddyline.engine.stream_time import StreamTime
 from eddyline.engine.unique_keys import Locate, UniqueKeys
@@ -81,7 +81,7 @@ class InputStream(StreamTime):
         columns: Sequence[str] | None = None,
         *,
         strict: bool = False,
-        keep: int = KEEP,
+        keep: int = ROWS_KEPT,
     ) -> None:
         super().__init__(definition, clock)
         self.strict = strict
@@ -116,7 +116,7 @@ class InputStream(StreamTime):
 
     def heartbeat(self, time: int) -> None:
         """Promise that no element before ``time`` − slack will come: those that do are late."""
-        if not -FARTHEST <= time <= FARTHEST:
+        if not -MAX_TICKS <= time <= MAX_TICKS:
             raise EddylineError(f"a heartbeat of {self.name!r} is out of range: {time}.")
         self._note_activity(self._clock.now())
         if self.auto is None:
@@ -165,8 +165,8 @@ class InputStream(StreamTime):
         time = self._times(batch, now)
         if len(time):
             in_order, low, high = extent(time)
-            if low < -FARTHEST or high > FARTHEST:
-                far = np.flatnonzero((time < -FARTHEST) | (time > FARTHEST)).tolist()
+            if low < -MAX_TICKS or high > MAX_TICKS:
+                far = np.flatnonzero((time < -MAX_TICKS) | (time > MAX_TICKS)).tolist()
                 reason = f"the timestamp {self.definition.timestamp!r} is out of range"
                 batch = self._divert(batch, batch, dict.fromkeys(far, reason))
                 time = self._times(batch, now)
@@ -213,7 +213,7 @@ class InputStream(StreamTime):
             self._buffer.add(chunk if in_order else chunk.sorted())
         self.accepted += len(time)
         if self.keys is not None and not self._readers:
-            self.release(BEGINNING)  # nobody will ask for what is final
+            self.release(BEGINNING)  # no reader will ask for what is final
 
     def _sift(self, guard: OverloadGuard, raw: pa.RecordBatch, time: Int64s) -> tuple[Bools | None, Float64s | None]:
         """Which of the rows that are on time are kept under overload (None: all), and the weights of those."""

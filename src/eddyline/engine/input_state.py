@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from eddyline.core.errors import EddylineError
 from eddyline.core.time import BEGINNING, Clock
-from eddyline.engine.arrivals import FARTHEST
+from eddyline.engine.arrivals import MAX_TICKS
 from eddyline.engine.auto_rows import JudgedRows
 from eddyline.engine.overload_guard import OverloadGuard
 from eddyline.engine.reorder import ReorderBuffer, pack, unpack
@@ -90,7 +90,7 @@ def restore(stream: Saved, state: Mapping[str, Any]) -> None:
         if state.get("auto") is not None:
             stream.auto.load(state["auto"])
         else:  # it had a fixed slack when it was saved: until its first rows have come, nothing more closes
-            stream.watermark.slack = FARTHEST
+            stream.watermark.slack = MAX_TICKS
     if stream.guard is not None and state.get("guard") is not None:
         stream.guard.load(state["guard"])
     if stream.keys is not None and state.get("keys") is not None:

@@ -27,7 +27,7 @@ from eddyline.core.errors import DataError
 from eddyline.core.time import Clock
 from eddyline.engine.input_manager import InputStream, StreamReader
 from eddyline.engine.reorder import Chunk, joined
-from eddyline.engine.side_output import KEEP, Diverted, SideOutput
+from eddyline.engine.side_output import ROWS_KEPT, Diverted, SideOutput
 
 DEAD_ROWS_BEFORE_COMPACTION = 1024  # the store is compacted when more are dead, and more than are alive
 SIGNS: Mapping[Any, int] = {1: 1, -1: -1, "+": 1, "-": -1, "1": 1, "-1": -1}
@@ -243,7 +243,7 @@ class TimedRelation(InputStream):
 
     remembers = True
 
-    def __init__(self, definition: RelationDef, clock: Clock, *, strict: bool = False, keep: int = KEEP) -> None:
+    def __init__(self, definition: RelationDef, clock: Clock, *, strict: bool = False, keep: int = ROWS_KEPT) -> None:
         super().__init__(definition, clock, strict=strict, keep=keep)
         self.changes = RelationChanges(definition, self.invalid, strict=strict)
         self.plan_columns()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from eddyline.core.delta import Int64s
 
-KEEP = 10_000
+ROWS_KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SideOutput:
     (3, [2, 3])
     """
 
-    def __init__(self, keep: int = KEEP) -> None:
+    def __init__(self, keep: int = ROWS_KEPT) -> None:
         self.keep = keep
         self.count = 0
         self.subscribers: list[Subscriber] = []

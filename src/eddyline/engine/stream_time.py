@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eddyline.core.time import BEGINNING, NEVER, Clock, TimeKind
-from eddyline.engine.arrivals import FARTHEST, Definition
+from eddyline.engine.arrivals import MAX_TICKS, Definition
 from eddyline.engine.watermark import Watermark
 
 
@@ -32,7 +32,7 @@ class StreamTime:
         self.definition = definition
         self.finished = False
         self.idle = False
-        slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), FARTHEST)
+        slack = 0 if definition.timestamp is None else min(getattr(definition, "slack", 0), MAX_TICKS)
         self.watermark = Watermark(slack)
         self.altered: dict[str, int | None] = {}  # widths that the user has changed since the declaration
         self.active_at = clock.now()
@@ -80,7 +80,7 @@ class StreamTime:
         """Wait longer or shorter from now on. What was closed stays closed."""
         self.altered[what] = ticks
         if what == "slack":
-            self.watermark.change(min(ticks or 0, FARTHEST))
+            self.watermark.change(min(ticks or 0, MAX_TICKS))
         else:
             self._idle_after = ticks
             self.idle = self.idle and ticks is not None and self._clock.now() - self.active_at >= ticks

@@ -6,7 +6,7 @@ future keys are larger (OA, ``low``).
 
 - A row without a match at such a port is NO, and so are the rows that need it (RIDS and OAC for a parent that waits for
   its child; OAP for a child that no parent references).
-- A row is useless if it is NO and a root, or NO and nobody will ask for it.
+- A row is useless if it is NO and a root, or NO and no parent will ask for it.
 - A YES row of the only root has been part of all its results (Theorem 6.3.5).
 - A row is useless if no UNKNOWN row of any root matches it and no future one will (Theorem 6.7.1).
 
@@ -101,7 +101,7 @@ class Inferences(NamedTuple):
 @inlined
 def is_sampled(key, share):
     """Whether useless rows of a key are kept to the end of their windows, to see what others miss; ``share`` of 65,536.
-    Rows of one key are sampled together: whoever they match is kept as well."""
+    Rows of one key are sampled together: the rows that they match are kept as well."""
     return (mix(np.int64(17), key) & np.int64(65535)) < share
 
 
@@ -366,7 +366,7 @@ def collect(rows, width, plan, whole):
         for i in range(rows.ports.shape[0]):
             ends += plan.facts[2, i]
         for i in range(rows.ports.shape[0] if ends > 0 else 0):
-            # NO rows of other inputs are useless as soon as they are NO, if they are roots or nobody will ask for them.
+            # Rows of other inputs are useless as soon as they are NO, if they are roots or no parent will ask for them.
             if plan.facts[2, i] == 0 and (plan.facts[0, i] or plan.facts[3, i]):
                 continue
             s = rows.fifo[i, 0]

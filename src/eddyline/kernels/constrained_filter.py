@@ -196,8 +196,8 @@ def drop_vain(
     asked, keys, filter_of, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, filters,
     bits, members,
 ):  # fmt: skip
-    """Of the lines that ``reach`` found, keep those that may lead to a result: whoever asks may have a match at each of
-    its other ports, too, and so may rows with the key asked for at their other ports, as far as these have the same
+    """Of the lines that ``reach`` found, keep those that may lead to a result: the asking row may have a match at each
+    of its other ports, too, and so may rows with the key asked for at their other ports, as far as these have the same
     keys (``filter_of``). Returns how many lines."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width, many = ports.shape[1], np.int64(0)

@@ -38,7 +38,6 @@ from eddyline.kernels.constrained_layout import (
     MARK_EVERY,
     MARKED,
     MARKED_AT,
-    MOST,
     NB,
     NBP,
     NEVER_USED,
@@ -47,6 +46,7 @@ from eddyline.kernels.constrained_layout import (
     NOTICE_WAIT,
     NOTICED,
     NOW,
+    PEAK,
     PENDING,
     REJECTED,
     SAMPLED,
@@ -86,7 +86,7 @@ from eddyline.kernels.constrained_rows import (
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_layout import NEVER
 
-FAR = 1 << 18  # places of 16 bits in all records, above which most lie outside of the processor's nearest cache
+MANY_PLACES = 1 << 18  # places of 16 bits in all records, above which most lie outside of the processor's nearest cache
 
 
 class Measures(NamedTuple):
@@ -300,7 +300,7 @@ def leave_until(rows, width, search, measures, limits, deletes, until):
 def collect_garbage(rows, width, plan, measures, progress, every, rows_per_element):
     """One garbage collection. To look at rows may cost as much as a few arrivals, whatever there is: the next waits
     for as many elements as that takes."""
-    progress[MOST] = max(progress[MOST], rows.live.sum())
+    progress[PEAK] = max(progress[PEAK], rows.live.sum())
     raise_low(plan, progress[NOW])
     looked = infer(rows, width, plan, measures.arrived, progress[NOW])
     more, useless = collect(rows, width, plan, progress[WHOLE] != 0)
@@ -351,7 +351,7 @@ def run(
     measures = Measures(arrived, duplicates, steps, hits)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
-    far = r16.size >= FAR
+    far = r16.size >= MANY_PLACES
     forget_ahead(rows, width)
     left = np.int64(0)
     for i in range(many):

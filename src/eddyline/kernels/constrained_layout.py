@@ -48,7 +48,7 @@ DONE, FULL, GROW, CONSULT = 0, 1, 2, 3
 # elements since the last collection, elements until the next, collections since the control was asked, collections in
 # all, the time of the last arrival, rows taken out by collections, elements applied by this run, the most rows. What
 # follows is not saved: whether the next collection looks at all rows.
-FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLIED, MOST, SAVED = range(12)
+FOUND, PENDING, COLLECT, SINCE, DUE, COLLECTED, COLLECTIONS, NOW, DROPPED, APPLIED, PEAK, SAVED = range(12)
 WHOLE, PROGRESS = SAVED, SAVED + 1
 
 NEVER_USED = 1 << 62  # a k that no distance reaches

@@ -28,7 +28,7 @@ from eddyline.kernels.constrained_rows import (
     unlink,
 )
 
-FEW = 4  # slots for each row of an input, beyond which its list is followed
+SLOTS_PER_LISTED_ROW = 4  # slots for each row of an input, beyond which its list is followed
 
 
 @kernel(f"void({ROWS}, int64, {I1}, {I1})", work=lambda *args: len(args[14]), borrows=True)
@@ -149,7 +149,7 @@ def move_to_front(size, ports, status, stream, r64, r32, head, fifo, cursor, num
 def remove(
     slots, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack
 ):  # fmt: skip
-    """Take rows out of chains and lists and free their slots; nobody is told, for nobody waits for them."""
+    """Take rows out of chains and lists and free their slots; no parent is notified, for none waits for them."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     width = ports.shape[1]
     for i in range(len(slots)):
@@ -178,7 +178,7 @@ def move_places(owner, width, status, stream, r32, fifo, places):
     """Give the rows of an input that are stored the places 0, 1, …, and put out where they were stored; returns how
     many. Few of many slots are found along their list, others along all slots, which lie in order."""
     many = np.int64(0)
-    if FEW * len(places) < len(status):
+    if SLOTS_PER_LISTED_ROW * len(places) < len(status):
         s = fifo[owner, 0]
         while s >= 0:
             if r32[s, 5 * width + 8] >= 0:

@@ -13,7 +13,7 @@ from eddyline.kernels.compile import kernel
 from eddyline.kernels.polynomials import (
     HIGH_CLOSED,
     LOW_CLOSED,
-    MOST,
+    MAX_COEFFICIENTS,
     NOISE,
     power_of_two,
     roots,
@@ -124,7 +124,7 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
     arrays are too short. Rows are in order of (group, low); a row is defined for low ≤ t < high."""
     n, made, start = len(group), 0, 0
     active = np.empty(n, np.int64)
-    a, b, at = np.empty(MOST), np.empty(MOST), np.empty(MOST + 1)
+    a, b, at = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS + 1)
     while start < n:
         stop = start
         while stop < n and group[stop] == group[start]:
@@ -175,7 +175,7 @@ def lower_envelope(group, polynomial, base, low, high, rank, constant, scale, ro
                     if least < 0 or c < polynomial[least, 0] or (c == polynomial[least, 0] and rank[one] < rank[least]):
                         least = one
             steps = 0
-            while now < end and steps < 64 * MOST:
+            while now < end and steps < 64 * MAX_COEFFICIENTS:
                 steps += 1
                 best = least
                 for i in range(many):

@@ -15,11 +15,10 @@ import numpy as np
 
 from eddyline.kernels.compile import kernel
 
-MOST = 20  # coefficients of a polynomial
+MAX_COEFFICIENTS = 20  # coefficients of a polynomial
 NOISE = 2.0**-44  # of the sum of the terms' magnitudes: what counts as zero
-FAR = (
-    2.0**20
-)  # times the noise: a polynomial that stays as far from zero as this has no root, nor one that is nearly so
+# Times the noise: a polynomial that stays as far from zero as this has no root, nor one that is nearly so.
+CLEAR_OF_ZERO = 2.0**20
 LT, LE, EQ, NE, GE, GT = 0, 1, 2, 3, 4, 5
 LOW_CLOSED, HIGH_CLOSED = 1, 2  # bits of an interval's closedness
 
@@ -123,9 +122,9 @@ def roots(c, n, near, out):
         n -= 1
     if n <= 3:
         return quadratic_roots(c, n, out)
-    derivative = np.empty(MOST)
-    critical = np.empty(MOST + 1)
-    inner = np.empty(MOST + 1)
+    derivative = np.empty(MAX_COEFFICIENTS)
+    critical = np.empty(MAX_COEFFICIENTS + 1)
+    inner = np.empty(MAX_COEFFICIENTS + 1)
     found = 0
     for order in range(n - 3, -1, -1):  # of the derivative whose roots are found from those of the next one
         m = n - order
@@ -241,7 +240,7 @@ def solve_row(
             highest += max(term, 0.0)
             magnitude += abs(c[k]) * power
             power *= span
-        clear = FAR * NOISE * max(magnitude, size)
+        clear = CLEAR_OF_ZERO * NOISE * max(magnitude, size)
         if lowest > clear or highest < -clear:
             if holds(1 if lowest > 0.0 else -1, comparison):
                 row[made], out_low[made], out_high[made], out_closed[made] = i, low, high, closed
@@ -320,7 +319,7 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
     ``NOISE`` of which it is zero. A row has at most as many intervals as coefficients and one more.
     """
     width = polynomial.shape[1]
-    c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
+    c, at, edge = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS + 1), np.empty(MAX_COEFFICIENTS + 3)
     made = 0
     for i in range(len(polynomial)):
         for k in range(width):
@@ -342,7 +341,7 @@ def solve(polynomial, size, scale, base, low, high, closed, comparison, row, out
 def compare(a, b, scale, base, low, high, closed, comparison, row, out_low, out_high, out_closed):
     """``solve`` for a − b. What is no number compares with nothing."""
     most, least = max(a.shape[1], b.shape[1]), min(a.shape[1], b.shape[1])
-    c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
+    c, at, edge = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS + 1), np.empty(MAX_COEFFICIENTS + 3)
     made = 0
     for i in range(len(a)):
         begin = (low[i] - base[i]) * scale

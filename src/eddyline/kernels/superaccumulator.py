@@ -33,7 +33,7 @@ DIGIT = (1 << 32) - 1
 LOAD_BITS = 26
 LOAD_LIMIT = 1 << LOAD_BITS
 FRACTION = (1 << 52) - 1
-SMALLEST = -1074  # the exponent of the lowest bit of limb 0 in a sum; twice that in a sum of squares
+LOWEST_EXPONENT = -1074  # the exponent of the lowest bit of limb 0 in a sum; twice that in a sum of squares
 _POWERS = np.array([2.0**k for k in range(-1000, 1001)])
 _TOP_DIGITS = 6
 
@@ -295,7 +295,7 @@ def value_of_four(state, row):
         e -= 64
     else:
         return 0.0
-    x = scale(f, e + 32 * low + SMALLEST)
+    x = scale(f, e + 32 * low + LOWEST_EXPONENT)
     return -x if negative else x
 
 
@@ -310,7 +310,7 @@ def value(state, row, digits):
         return value_of_four(state, row)
     size, low, negative = magnitude_digits(state, row, digits)
     f, e = round_digits(digits, size, 0)
-    x = scale(f, e + 32 * low + SMALLEST)
+    x = scale(f, e + 32 * low + LOWEST_EXPONENT)
     return -x if negative else x
 
 
@@ -395,7 +395,7 @@ def spread(sums, row, squares, square_row, less, root, work):
         size -= 1
     if size == 0:
         return 0.0
-    exponent = 2 * SMALLEST + 32 * (base + size - _TOP_DIGITS)
+    exponent = 2 * LOWEST_EXPONENT + 32 * (base + size - _TOP_DIGITS)
     sticky = 0
     for i in range(_TOP_DIGITS):
         j = size - _TOP_DIGITS + i

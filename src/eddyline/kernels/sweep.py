@@ -16,7 +16,7 @@ from eddyline.kernels.polynomials import (
     HIGH_CLOSED,
     LE,
     LOW_CLOSED,
-    MOST,
+    MAX_COEFFICIENTS,
     NOISE,
     holds,
     power_of_two,
@@ -122,9 +122,10 @@ def sweep_lines(
     inside. Intervals without a tick are dropped and counted.
     """
     n, made = len(line), 0
-    c, at, edge = np.empty(MOST), np.empty(MOST + 1), np.empty(MOST + 3)
-    found_row, found_low, found_high = np.empty(MOST, np.int64), np.empty(MOST), np.empty(MOST)
-    found_closed = np.empty(MOST, np.uint8)
+    c, at, edge = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS + 1), np.empty(MAX_COEFFICIENTS + 3)
+    found_row = np.empty(MAX_COEFFICIENTS, np.int64)
+    found_low, found_high = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS)
+    found_closed = np.empty(MAX_COEFFICIENTS, np.uint8)
     by, rise, size, wide, limit = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         span = (high[i] - low[i]) * scale

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from eddyline.kernels.compile import kernel
-from eddyline.kernels.polynomials import MOST, shift
+from eddyline.kernels.polynomials import MAX_COEFFICIENTS, shift
 
 
 @kernel("float64(float64[:, ::1], float64[::1], int64, float64, float64, float64, float64[::1])")
@@ -43,7 +43,7 @@ def window_integral(
     Without ``partial`` windows that reach over a gap, or begin before the first piece, are left out.
     """
     n, made, start, terms = len(group), 0, 0, polynomial.shape[1]
-    head_c, tail_c, work = np.empty(MOST), np.empty(MOST), np.empty(MOST)
+    head_c, tail_c, work = np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS), np.empty(MAX_COEFFICIENTS)
     whole, rest = np.zeros(n + 1), np.zeros(n + 1)  # sums of integrals up to a row, as pairs of doubles
     length = np.zeros(n + 1)
     run = np.zeros(n, np.int64)  # pieces without a gap between them have the same number

@@ -142,7 +142,7 @@ class Fitter:
         self._near_keys = NearKeys()
         self.counts = FitCounts()
         self._made = _Made()
-        self.segments_by_key: Int64s | None = None  # complete ones, where somebody counts them
+        self.segments_by_key: Int64s | None = None  # complete ones, where they are counted
         width = len(errors)
         self._open = np.zeros((0, 3), np.int64)
         self._state = np.zeros((0, width, 6))

@@ -122,7 +122,7 @@ def constants_of(e: Expr, columns: Mapping[str, Dependence]) -> Dependence:
         case Call(function="sqrt", args=(a,)):
             return _root(a, columns)
         case _:
-            return Dependence({}, 1.0)  # not modelled: a constant of each piece, which nobody knows here
+            return Dependence({}, 1.0)  # not modelled: a constant of each piece, which is not known here
 
 
 def _root(a: Expr, columns: Mapping[str, Dependence]) -> Dependence:

@@ -15,7 +15,7 @@ from eddyline.kernels.polynomials import HIGH_CLOSED, LOW_CLOSED
 from eddyline.models.arithmetic import magnitude
 from eddyline.models.pieces import Intervals, Pieces, Value
 
-SHARE = 2.0**-16  # of the largest value of a piece: what the lines may be away from its root
+LINE_ERROR_SHARE = 2.0**-16  # of the largest value of a piece: what the lines may be away from its root
 ROUNDING = 2.0**-48  # of the sum of the terms' magnitudes: what rounding makes of p, and its root of √p near zero
 DEEPEST = 24  # halvings of a piece
 
@@ -61,7 +61,7 @@ def _rounding(pieces: Pieces, name: str, scale: float) -> Float64s:
 def _cuts(pieces: Pieces, value: Value, scale: float) -> tuple[Int64s, Float64s, Float64s]:
     row, low, high = np.arange(len(pieces)), pieces.low, pieces.high
     at_low, at_high, _, _ = _chords(value, pieces.base, low, high, scale)
-    allowed = SHARE * np.maximum(at_low, at_high)
+    allowed = LINE_ERROR_SHARE * np.maximum(at_low, at_high)
     done: list[tuple[Int64s, Float64s, Float64s]] = []
     for _ in range(DEEPEST):
         gap = np.abs(_chords(value.take(row), pieces.base[row], low, high, scale)[2])

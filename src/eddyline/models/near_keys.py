@@ -8,7 +8,7 @@ import pyarrow as pa
 from eddyline.core.delta import Int64s
 from eddyline.synopses.keys import KeyTable
 
-MOST = 1 << 16  # values between the smallest and the largest key: what the table holds at most
+MAX_TABLE_VALUES = 1 << 16  # values between the smallest and the largest key: what the table holds at most
 UNKNOWN = -1
 
 
@@ -34,7 +34,7 @@ class NearKeys:
         if not len(given):
             return np.empty(0, np.int64)
         least, most = int(given.min()), int(given.max())
-        if most - least >= MOST:
+        if most - least >= MAX_TABLE_VALUES:
             return None
         self._reach(least, most)
         place = given - self._least
@@ -53,7 +53,7 @@ class NearKeys:
         old_least, old = self._least, self._numbers
         if len(old) and old_least <= least and most < old_least + len(old):
             return
-        if len(old) and max(most, old_least + len(old) - 1) - min(least, old_least) < MOST:
+        if len(old) and max(most, old_least + len(old) - 1) - min(least, old_least) < MAX_TABLE_VALUES:
             least, most = min(least, old_least), max(most, old_least + len(old) - 1)
             self._numbers = np.full(most - least + 1, UNKNOWN, np.int64)
             self._numbers[old_least - least : old_least - least + len(old)] = old

@@ -26,7 +26,8 @@ from eddyline.streamon.call_times import CallTimes
 FIT, SEGMENT, SHOWN, WALK, INSTANT = range(5)
 ON_MODELS: Final = 3  # phases that are so
 BATCHES: Final = 16  # whose times count on tuples
-ENOUGH: Final = 1 << 12  # rows of a call on tuples that says what a row costs: of few it is mostly what the call does
+# Rows of a call on tuples from which its time is a price of a row: with few it is mostly that of the call.
+ROWS_FOR_A_PRICE: Final = 1 << 12
 
 
 class PhaseCosts:
@@ -50,7 +51,7 @@ class PhaseCosts:
             return
         spent = self.clock.nanoseconds() - self._began
         if phase in self.on_tuples:
-            if rows >= ENOUGH:
+            if rows >= ROWS_FOR_A_PRICE:
                 self.on_tuples[phase].append(spent / rows)
             return
         many, seconds = np.zeros(ON_MODELS, np.int64), np.zeros(ON_MODELS)

@@ -35,7 +35,7 @@ from eddyline.streamon.decision import Decision
 END = "#end"  # the column of a segment's end, in ticks
 LIMIT = "#limit"  # the columns of its values' accuracy limits, by their numbers
 RECENT = 50  # segments of a key whose lengths decide about its horizon
-ENOUGH = 5  # segments before the horizon is a key's own
+SEGMENTS_FOR_HORIZON = 5  # segments before the horizon is a key's own
 SURVIVED = 0.9  # share of recent segments that lasted for at least the horizon
 TOLD = 2.0  # a horizon that changed by this factor is a decision
 Key = tuple[Any, ...]
@@ -207,7 +207,7 @@ class PredictedStore(RowStore):
         return signal.end
 
     def _survived(self, key: Key, signal: Signal, t: int) -> int:
-        own = len(signal.lengths) >= ENOUGH
+        own = len(signal.lengths) >= SEGMENTS_FOR_HORIZON
         lengths = sorted(signal.lengths if own else self.all_lengths)
         if not lengths:
             return 1  # nothing is known of the future

@@ -24,7 +24,7 @@ from eddyline.models.pieces import Grid, Pieces, Value
 from eddyline.models.solving import restrict
 from eddyline.models.splits import EQUI
 
-WORTH = 0.75  # the share of pieces with an instant that is asked for, above which the others are not taken out
+TAKEN_SHARE = 0.75  # the share of pieces with an instant that is asked for, above which the others are not taken out
 END_OF_MODELS = 1 << 62  # the last instant of a query on models: behind all segments
 
 
@@ -128,7 +128,7 @@ def _on_grid(pieces: Pieces, grid: Grid | None) -> Pieces:
     if grid is None or not len(pieces):
         return pieces
     held = grid.held(pieces.low, pieces.high, pieces.closed)
-    return pieces if len(held) > WORTH * len(pieces) else pieces.take(held)
+    return pieces if len(held) > TAKEN_SHARE * len(pieces) else pieces.take(held)
 
 
 def _restricted(pieces: Pieces, conjuncts: Sequence[Expr], scale: float) -> Pieces:

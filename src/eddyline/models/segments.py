@@ -56,7 +56,7 @@ def register() -> None:
     try:
         pa.register_extension_type(PolynomialType(1))
     except pa.ArrowKeyError:
-        return  # somebody did
+        return  # another caller did
 
 
 register()

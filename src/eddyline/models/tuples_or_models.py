@@ -27,7 +27,7 @@ from eddyline.streamon.decision import Decision
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 OPTION: Final = "models"
-FIRST: Final = 16  # samples of a key before its first review
+SAMPLES_TO_FIRST_REVIEW: Final = 16  # samples of a key before its first review
 PROFILE: Final = 64  # samples that are fitted to see how long segments are: more are surer and cost more
 # Samples between two reviews: as many as a key has had, within these. Fewer follow a change sooner and profile more.
 PERIOD: Final = 4096
@@ -84,7 +84,7 @@ class KeyChoice:
         if more <= 0:
             return
         fresh = np.zeros((more, COLUMNS), np.int64)
-        fresh[:, LIMIT] = -1 if self.fixed else FIRST
+        fresh[:, LIMIT] = -1 if self.fixed else SAMPLES_TO_FIRST_REVIEW
         self.keys = np.concatenate([self.keys, fresh])
         self.last = np.concatenate([self.last, np.zeros((more, self.last.shape[1]))])
         self.rate, self.length = (np.concatenate([a, np.zeros(more)]) for a in (self.rate, self.length))
@@ -108,7 +108,7 @@ class KeyChoice:
         self.length[fitted] = samples[~on_tuples] / np.maximum((segments - since[held, 1])[~on_tuples], 1)
         rate = self.rate[held]
         tuples, models = self.prices.tuples(rate), self.prices.models(rate, self.length[held])
-        # From tuples nobody knows the length of segments: a profile says it, where endless ones would pay.
+        # Tuples do not show the length of segments: a profile does, where endless ones would pay.
         profile = on_tuples & (self.prices.models(rate, np.inf) < CLEARLY * tuples)
         profiled = since[held, 2] > 0
         stays = ~on_tuples & np.where(profiled, models < CLEARLY * tuples, CLEARLY * models < tuples)

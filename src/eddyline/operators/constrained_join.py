@@ -86,7 +86,7 @@ class ConstrainedJoin(Operator):
             spill.share_filters(tree.equal_ports())
         self.ends = np.array([tree.ports_of(i) == 1 for i in range(tree.size)], np.uint8)
         self.limits = np.array([s.limit for s in self.sides], np.int64)
-        self.skip = np.zeros(tree.size, np.uint8)  # roots: nobody waits for their rejected rows
+        self.skip = np.zeros(tree.size, np.uint8)  # roots: no parent waits for their rejected rows
         self.collect_every = collect_every
         many = tree.size * tree.width
         self.use(self.nothing_inferred())
@@ -158,7 +158,7 @@ class ConstrainedJoin(Operator):
             bring_back(self, arrivals)
         self.slots.reserve(self._last_most, arrivals.stop - arrivals.next)
         before = self.collections
-        self.progress[k.MOST] = 0
+        self.progress[k.PEAK] = 0
         self._apply(arrivals, until, found)
         if self.collections == before and self._is_due(until):
             self.progress[k.NOW] = until
@@ -166,7 +166,7 @@ class ConstrainedJoin(Operator):
             self._apply(arrivals, until, found)
         if self.collections != before or self.collected_at == NEVER:
             self.collected_at = until
-        self._last_most = max(int(self.progress[k.MOST]), len(self.slots))
+        self._last_most = max(int(self.progress[k.PEAK]), len(self.slots))
         self._most = max(self._most, self._last_most)
         self._note_arrivals(arrivals)
         self._tell_counts()
@@ -230,7 +230,7 @@ class ConstrainedJoin(Operator):
         self._untold, self._untold_rows = [[] for _ in self.sides], 0
 
     def _tell(self) -> None:
-        """Report what was counted and measured since the last report: before a question, and when somebody reads."""
+        """Report what was counted and measured since the last report: before a question and before statistics."""
         if len(steps := self.slots.take_steps()):
             self.control.measured(self, steps)
         self._tell_counts()
@@ -293,7 +293,7 @@ class ConstrainedJoin(Operator):
         return window.count if isinstance(window, Rows) else None
 
     def counted_in_window(self, i: int) -> int | None:
-        """How many rows the window of an input holds, where somebody counts them; None: it is estimated."""
+        """How many rows the window of an input holds, where they are counted; None: it is estimated."""
         return None
 
     def row_counts(self) -> Int64s:

@@ -166,7 +166,7 @@ class Builder(Joins):
 
     def one_stream(self, p: Plan, ordered: bool) -> Output:
         """A stream-typed plan: its elements are all insertions. A derived stream has no order of arrival: where
-        somebody counts its elements (``ordered``) or asks for the first, those of one instant are ordered by value."""
+        elements are counted (``ordered``) or the first is asked for, those of one instant are ordered by value."""
         match p:
             case StreamScan():
                 return self.scan(p)
@@ -296,7 +296,7 @@ class Builder(Joins):
 
     def choice_of(self, p: Plan) -> Chosen:
         found = self.chosen.get(self.numbers.of(p))
-        assert found is not None, f"nobody chose an operator for {type(p).__name__}: a candidate reads what it hides"
+        assert found is not None, f"no operator was chosen for {type(p).__name__}: a candidate reads what it hides"
         return found
 
     def enter(self, chosen: Chosen, out: Output) -> None:

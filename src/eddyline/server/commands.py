@@ -23,7 +23,7 @@ from eddyline.server.store import Store
 
 T = TypeVar("T")
 TICK_SECONDS = 0.1  # between two looks at the clock, for idle streams and system streams
-COMMIT_SHARE = 4  # a commit nobody waits for comes no sooner than so many times what the last one took
+COMMIT_SHARE = 4  # a commit without a waiting client comes no sooner than so many times what the last one took
 
 
 class Refused(EddylineError):
@@ -87,7 +87,7 @@ class CommandThread(ABC):
 
     @abstractmethod
     def _commit(self) -> None:
-        """Save all that was done, and give the answers for which somebody waits (``_answer``)."""
+        """Save all that was done, and give the answers for which clients wait (``_answer``)."""
 
     def _answer(self, began: float) -> None:
         """The commit that began then is on the disk."""

@@ -1,6 +1,6 @@
 """Committed results as events, read from the catalog by the process that serves followers.
 
-An event is made once for all followers and kept while there is room and somebody asks for it now and then. Events of a
+An event is made once for all followers and kept while there is room and followers ask for it now and then. Events of a
 chunk of the journal are cut at the same rows for everybody; only a follower that asks for the rows after one within an
 event gets a cut of its own.
 """
@@ -105,7 +105,7 @@ class CommittedResults:
         return events
 
     def forget_unused(self, now: float) -> None:
-        """Forget what nobody has asked for in a while: all followers have it, or have gone."""
+        """Forget what no follower has asked for in a while: all have it, or have gone."""
         while self._kept and now - next(iter(self._kept.values())).used > KEPT_SECONDS:
             self._forget_oldest()
 

@@ -238,10 +238,10 @@ class Followers:
         started = process.ready.done()
         if not started:
             process.ready.set_exception(ConnectionError("it has ended"))
-            process.ready.exception()  # somebody may wait for it, or nobody
+            process.ready.exception()  # asyncio reports an exception that was never read
         if self._process is process:
             self._process = None
-            if started:  # otherwise nobody was handed over yet, and those who wait are counted
+            if started:  # otherwise no connection was handed over yet, and waiting ones are counted
                 self._following.clear()
 
     def close(self) -> None:

@@ -100,7 +100,7 @@ class Journal:
     # ── the engine's thread ───────────────────────────────────────────────────────────────────────────────────────
 
     def stage(self, batches: Sequence[pa.RecordBatch]) -> None:
-        """Number new results and write them into the open transaction. Nobody sees them before ``publish``."""
+        """Number new results and write them into the open transaction. No reader sees them before ``publish``."""
         for batch in batches:
             for start in range(0, len(batch), CHUNK_ROWS):
                 rows = batch.slice(start, CHUNK_ROWS)

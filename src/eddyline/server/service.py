@@ -312,7 +312,7 @@ class Service(CommandThread):
         self.session.drop(running.query)
 
     def _forget(self, entry: Entry) -> None:
-        """Take a declaration that nobody reads out of the session."""
+        """Take a declaration without readers out of the session."""
         key, session = entry.name.lower(), self.session
         with session.turn:
             for declared in (session.catalog.streams, session.catalog.relations, session.catalog.views):

@@ -37,7 +37,7 @@ class Settings:
     runtime: str = "inline"  # or "spark"
     master: str | None = None  # of Spark; None: all cores of this machine
     shards: int | None = None  # on Spark, that a query is split over; fixed with the first start
-    commit_seconds: float = 0.25  # between two commits nobody waits for: longer costs less and shows results later
+    commit_seconds: float = 0.25  # between two commits that no client waits for: longer costs less, shows results later
     proxies: tuple[str, ...] = ()  # whose word on the address of a client (X-Forwarded-For) is taken
     limits: Limits = field(default_factory=Limits)
 

@@ -32,7 +32,7 @@ class Target(Protocol):
         """Batches as they come; None where nothing came for a while; the end when no more can come."""
 
     def latest(self, name: str, rows: int) -> tuple[int, Iterator[pa.RecordBatch | None]]:
-        """For somebody who watches: the results from the last ``rows`` on, and how many there were before them."""
+        """For a user who watches: the results from the last ``rows`` on, and how many there were before them."""
 
     def notes(self, name: str) -> list[str]:
         """Sentences on rows that were left out, those of the inputs of this query at least."""

@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eddyline.core.delta import Int64s, combine
-from eddyline.engine.arrivals import FARTHEST, ticks
+from eddyline.engine.arrivals import MAX_TICKS, ticks
 from eddyline.io.source import InvalidRow
 from eddyline.plan.partitioning import ANY
 from eddyline.spark.shard_keys import key_of
@@ -288,8 +288,8 @@ def _extent(column: pa.Array) -> tuple[int | None, int | None]:
 def _valid_times(column: pa.Array) -> Int64s:
     """Timestamps that are NULL or out of range belong to invalid rows, which show no time."""
     time = ticks(column.drop_null() if column.null_count else column)
-    if len(time) and (time.min() < -FARTHEST or time.max() > FARTHEST):
-        return time[(time >= -FARTHEST) & (time <= FARTHEST)]
+    if len(time) and (time.min() < -MAX_TICKS or time.max() > MAX_TICKS):
+        return time[(time >= -MAX_TICKS) & (time <= MAX_TICKS)]
     return time
 
 

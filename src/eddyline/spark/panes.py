@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.delta import Delta, Int64s
-from eddyline.engine.arrivals import FARTHEST, ticks
+from eddyline.engine.arrivals import MAX_TICKS, ticks
 from eddyline.operators.panes import MAX_PANES_PER_ELEMENT, Panes
 from eddyline.plan.panes import SourcePanes
 
@@ -46,7 +46,7 @@ class PaneSplitter:
     def split(self, batch: pa.RecordBatch, bound: int) -> Split | None:
         """None: panes would be hardly fewer than rows."""
         time, rest = _times(batch.column(self.timestamp)), batch.slice(0, 0)
-        fine = (time >= max(bound, -FARTHEST)) & (time <= FARTHEST)
+        fine = (time >= max(bound, -MAX_TICKS)) & (time <= MAX_TICKS)
         if not fine.all():
             rest, batch, time = batch.filter(pa.array(~fine)), batch.filter(pa.array(fine)), time[fine]
         if (np.diff(time) < 0).any():
@@ -69,7 +69,7 @@ def _times(column: pa.Array) -> Int64s:
     """Ticks; what is NULL becomes something out of range."""
     if not column.null_count:
         return ticks(column)
-    time: Int64s = np.full(len(column), FARTHEST + 1, np.int64)
+    time: Int64s = np.full(len(column), MAX_TICKS + 1, np.int64)
     time[np.asarray(column.is_valid())] = ticks(column.drop_null())
     return time
 

@@ -23,11 +23,12 @@ from eddyline.kernels.constrained_table import (
 )
 from eddyline.kernels.key_order import in_order
 
-FIRST = 64  # slots at first
+INITIAL_SLOTS = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
 SPARE = 16  # one slot in so many beyond what the last run needed: more find room more often and stay empty more often
-FULL = 1 / 2  # of the slots in use: fewer let go of memory, which copies the others
-TIGHT = 2 / 3  # … after a call that brought as many rows as there are: to copy them is little beside what it did
+MIN_USED_SHARE = 1 / 2  # of the slots: with fewer in use memory is freed, which copies the rows
+# … after a call that brought as many rows as there are: to copy them is little beside what the call did.
+MIN_USED_SHARE_AFTER_MANY = 2 / 3
 SPARSE = 8  # places of a hash table for each row, beyond which it is made smaller: fewer put rows into chains anew
 COPIED = 1 << 22  # bytes of records up to which they are copied: what grows in place gets memory that is not there yet
 Array = np.ndarray[Any, Any]
@@ -105,7 +106,7 @@ class Slots:
         """Have room for so many rows more, of any input."""
         need = len(self) + many
         if need > self.capacity:
-            self._enlarge(max(FIRST, need, int(self.capacity * GROWTH)))
+            self._enlarge(max(INITIAL_SLOTS, need, int(self.capacity * GROWTH)))
         self._have_heads(self.live + 1)
 
     def reserve(self, rows: int, coming: Int64s) -> None:
@@ -121,9 +122,9 @@ class Slots:
     def shrink(self, came: int) -> None:
         """After a call with so many elements: give up memory for slots that are not in use, where there are many."""
         here = len(self)
-        full, spare = (TIGHT, 16) if came >= here else (FULL, 8)
-        if self.capacity > 4 * FIRST and here < full * self.capacity:
-            self._make_smaller(max(FIRST, here + here // spare))
+        full, spare = (MIN_USED_SHARE_AFTER_MANY, 16) if came >= here else (MIN_USED_SHARE, 8)
+        if self.capacity > 4 * INITIAL_SLOTS and here < full * self.capacity:
+            self._make_smaller(max(INITIAL_SLOTS, here + here // spare))
             sizes = self.mask + 1
             sparse = sizes > SPARSE * np.repeat(self.live, self.width)
             self._make_heads(np.where(sparse, self._heads_of(self.live), sizes))
@@ -136,7 +137,7 @@ class Slots:
 
     def _set_size(self, size: int) -> None:
         """More or fewer slots: those that go have no rows, new ones are free and in no list. Large arrays grow in place
-        where the system can do that, so nobody may hold views of them."""
+        where the system can do that, so no views of them may be kept."""
         old = self.capacity
         kept = min(old, size)
         del self.r64, self.r32, self.r16, self.stack
@@ -221,7 +222,7 @@ class Slots:
         self.r16[slots, k.why_at(self.width)], self.r16[slots, k.why_at(self.width) + 1] = why, k.VICTIM
 
     def remove(self, slots: Int64s) -> None:
-        """Take rows out that nobody waits for."""
+        """Take rows out that no parent waits for."""
         remove(slots, *self.arrays)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ index hold positions, not places, so that rows can be moved without anybody havi
 Growth is amortised. Two things grow, each by a factor when it is full, so that a row is moved and linked anew a bounded
 number of times, most rows never:
 
-- *The room for rows* of an input, far ahead of them: pages of a fresh array that nobody has written to take no memory.
+- *The room for rows* of an input, far ahead of them: pages of a fresh array that were never written take no memory.
   What has to be moved is copied in a few pieces, and indexes stay as they are.
 - *The heads of its indexes*, which rows are scattered over, and which are written to before they are used: they follow
   the rows that there are. Only then are the rows of these indexes linked anew.
@@ -154,7 +154,7 @@ class JoinContents:
             self.inputs[i, k.DELETES : k.LIMIT + 1] = s.spec.deletes, low, high, s.limit
             self._assign(i, capacities[i])
         self._from = [self._begin(i) for i in range(m)]
-        # Zeros that nobody has asked for yet take no memory.
+        # Zeros that were not read yet take no memory.
         pos, code, records = (max(1, n + n // PARTS_PER_SPARE) for n in self._free)
         self.records, self.codes = self._new_records(records), np.zeros(code, np.int64)
         self.leave, self.weight, self.rownum, self.born = (np.zeros(pos, np.int64) for _ in range(4))
@@ -242,7 +242,7 @@ class JoinContents:
         return None if was is None else old.indexes[was]
 
     def _move(self, i: int, old: Laid) -> None:
-        # Nobody reads how often a ring's rows were born: to copy it would be to have memory for it.
+        # How often a ring's rows were born is never read: a copy of it would only take memory.
         names = ("leave", "weight") if self.sides[i].ring else ("leave", "weight", "born")
         for was, now, n in self._pieces(i, old):
             a, b = int(old.inputs[i, k.POS_OFF]) + was, int(self.inputs[i, k.POS_OFF]) + now
@@ -352,7 +352,7 @@ class JoinContents:
         return range(int(self.inputs[i, k.INDEX_FROM]), int(self.inputs[i, k.INDEX_TO]))
 
     def rows(self) -> list[int]:
-        """How many rows each window has; 0 for bags, which nobody counts."""
+        """How many rows each window has; 0 for bags, which are not counted."""
         held = zip(self.sides, self.first.tolist(), self.tail.tolist(), strict=True)
         return [tail - first if side.ring else 0 for side, first, tail in held]
 

@@ -11,11 +11,11 @@ from the times of entering alone, for ``[RANGE w]`` it is time + w + 1, for ``[R
 after it enters. Rows that match nothing in this view (a NULL among its own keys, a filter above its window) are left
 out of what is found. The module drops a row when no view needs it.
 
-A window that changes in steps shares with nobody: when a row leaves it does not follow from when it entered.
+A window that changes in steps shares with no other: when a row leaves it does not follow from when it entered.
 
 Views come together before the first row. A join of a query that was registered *later* begins with a module of its
 own. It moves to that of an older join when its stub has moved to the older store: from then on it is known that its row
-r is row r + ``offset`` of the module. The module must have its attributes (nobody has computed them for older rows) and
+r is row r + ``offset`` of the module. The module must have its attributes (they were not computed for older rows) and
 all rows that it still needs; rows that only the view has brought so far are brought with it. Rows before its own first
 are not searched, so it sees nothing from before its registration.
 """
@@ -86,7 +86,7 @@ class SharedModule:
 
     def drop(self) -> None:
         """No view needs the rows before the first that one of them needs."""
-        if self.rows is not None and self.views:  # else the rows are nobody's
+        if self.rows is not None and self.views:  # else no view has the rows
             self.rows.drop(min(v.first + v.offset for v in self.views))
 
     def serves(self, view: ModuleView, first: int) -> bool:
@@ -113,7 +113,7 @@ class SharedModule:
 
 class ModuleView:
     """A join input's view: ``attributes`` are its keys, ``ranged`` those that are searched by ranges, ``initial`` gives
-    the first indexes for a number of attributes. ``owner`` is whoever decides about the indexes, if this view leads."""
+    the first indexes for a number of attributes. ``owner`` decides about the indexes, if this view leads."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eddyline.adaptive.indexes.routes import FEW, Routes
+from eddyline.adaptive.indexes.routes import ROWS_PARTED, Routes
 
 ALL = [{1, 2, 3}, {0, 2, 3}, {0, 1, 3}, {0, 1, 2}]
 
@@ -24,7 +24,7 @@ def test_few_rows_go_another_way() -> None:
     rng, routes = np.random.default_rng(1), Routes(ALL, explore=64)
     parted = [go(routes, {1: 1.0, 2: 2.0, 3: 3.0}, 256, rng)[1] for _ in range(600)]
     assert 0.5 / 64 < sum(parted) / (256 * 600) < 1.3 / 64
-    assert max(parted) <= FEW
+    assert max(parted) <= ROWS_PARTED
     assert sum(n > 0 for n in parted) > 200  # often, a few
 
 

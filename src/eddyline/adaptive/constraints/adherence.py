@@ -24,7 +24,7 @@ GROWN = 1.2  # times the largest distance that was noted: one that is larger has
 RECENT = 0.4  # times k_u: arrivals that a careful monitor looks at to lower it, at least. More follow a decrease later
 BACK_OFF = 2.0  # each increase doubles the arrivals until k_u is set again, where a wrong k is paid for with look-ups
 MOST_BACK_OFF = 1024.0
-FEW = 32  # distances that are looked at one by one: of more the largest are found first
+DISTANCES_SEEN_ONE_BY_ONE = 32  # distances that are looked at one by one: of more the largest are found first
 
 
 class Adherence:
@@ -108,7 +108,7 @@ class Adherence:
     def _seen(self, positions: Int64s, distances: Int64s) -> None:
         # Of a window's largest distance only those matter that no later one reaches; and the first that is an increase.
         first: int | None = None
-        if len(distances) > FEW:
+        if len(distances) > DISTANCES_SEEN_ONE_BY_ONE:
             first = int(positions[np.argmax(distances > self.limit)])
             later = np.maximum.accumulate(distances[::-1])
             at = len(distances) - 1 - np.flatnonzero(np.concatenate([[True], later[1:] > later[:-1]]))[::-1]

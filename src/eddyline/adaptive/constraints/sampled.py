@@ -16,13 +16,14 @@ import numpy as np
 from eddyline.core.delta import Int64s
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-SHARE = 512  # one key in so many is followed, fewer where windows are small: fewer follow a change later, and cost less
+# One key in so many is followed, fewer where windows are small: fewer follow a change later, and cost less.
+KEYS_PER_FOLLOWED_KEY = 512
 WINDOW_KEYS = 16  # keys of a window that are followed at least
 BLOCK = 64  # arrivals of which the largest and the smallest key are looked at
 LOOK_EVERY = 4_096  # arrivals that are looked at together, at most an eighth of a window: more cost less each
 FAMILIES = 4_096  # keys that are followed at a time
 FORGET_EVERY = 16  # looks between two searches for keys that have left their windows
-ENOUGH = 8  # followed keys that matched, before a distance is believed
+MATCHED_KEYS_BEFORE_BELIEF = 8  # followed keys that matched, before a distance is believed
 PERIOD = 1 << 16  # arrivals after which large distances are forgotten, where windows have no bound
 
 NONE: Int64s = np.empty((0, 0), np.int64)
@@ -117,7 +118,7 @@ class AdherenceSample:
         look_every: int | None = None,
     ) -> None:
         self.edges, self.asked = tuple(edges), (share, look_every)
-        self.share, self.look_every = share or SHARE, look_every or LOOK_EVERY
+        self.share, self.look_every = share or KEYS_PER_FOLLOWED_KEY, look_every or LOOK_EVERY
         self.ordered = tuple(ordered)
         self.waiting: list[list[Int64s]] = [[] for _ in range(inputs)]
         self.rows = 0  # that wait to be looked at
@@ -133,8 +134,8 @@ class AdherenceSample:
     def arrived(self, keys: Sequence[Int64s], windows: Sequence[float]) -> None:
         """Keys by port of the rows of each input; ``windows`` are the rows that each window holds."""
         if self.period == 0 and self.rows == 0:
-            smallest = int(min(*windows, SHARE * WINDOW_KEYS * 8))
-            self.share = self.asked[0] or max(1, min(SHARE, smallest // WINDOW_KEYS))
+            smallest = int(min(*windows, KEYS_PER_FOLLOWED_KEY * WINDOW_KEYS * 8))
+            self.share = self.asked[0] or max(1, min(KEYS_PER_FOLLOWED_KEY, smallest // WINDOW_KEYS))
             self.look_every = self.asked[1] or max(64, min(LOOK_EVERY, smallest // 8))
         for mine, came in zip(self.waiting, keys, strict=True):
             if len(came):
@@ -189,7 +190,7 @@ class AdherenceSample:
             seen = edge.seen.max(axis=0)
             for parent, child, here, there in ((a, b, 0, 1), (b, a, 1, 0)):
                 wait, cluster, _, matched = seen[here].tolist()
-                if seen[there, 2] or matched + int(seen[there, 3]) < ENOUGH:
+                if seen[there, 2] or matched + int(seen[there, 3]) < MATCHED_KEYS_BEFORE_BELIEF:
                     continue  # keys of the child come twice, or too few were followed
                 if wait <= windows[child[0]] / 2:
                     return f"RIDS on edge {n}"

@@ -12,7 +12,15 @@ from eddyline.adaptive.indexes.cost import Configuration, dependent_cost
 from eddyline.adaptive.indexes.index_sets import HEAD_BYTES, IndexKey, bits_of
 from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, to_migrate
 from eddyline.adaptive.indexes.selection import Choice, divide, select
-from eddyline.adaptive.indexes.tuners import EXPECTED_WORTH, MOST_BITS, SEARCHES, WORTH, Costed, StateFacts, Tuning
+from eddyline.adaptive.indexes.tuners import (
+    CHANGE_RATIO,
+    EXPECTED_WORTH,
+    MOST_BITS,
+    SEARCHES,
+    Costed,
+    StateFacts,
+    Tuning,
+)
 from eddyline.streamon.decision import Decision
 
 
@@ -69,7 +77,7 @@ class Amri(Costed):
                 for (indexes, rows), s in zip(mine.partitions, searches, strict=True)
             ]
             costs = (dependent_cost(before, load, self.unit), dependent_cost(best, load, self.unit))
-            worth, moved = WORTH, to_migrate(self.migration, stored, best, self.known[state], self.unit)
+            worth, moved = CHANGE_RATIO, to_migrate(self.migration, stored, best, self.known[state], self.unit)
         if costs[0] < worth * costs[1]:
             return None
         self.configurations[state] = best

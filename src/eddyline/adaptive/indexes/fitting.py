@@ -39,18 +39,19 @@ from eddyline.adaptive.indexes.index_sets import (
 from eddyline.adaptive.indexes.migration import EXPECTED, runs_of
 from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide_by_gain, most_frequent
 from eddyline.adaptive.indexes.tuners import (
+    CHANGE_RATIO,
     EXPECTED_WORTH,
     FIRST_BATCH,
     MOST_BITS,
     SEARCHES,
-    WORTH,
     Costed,
     StateFacts,
     Tuning,
 )
 from eddyline.streamon.decision import Decision
 
-FIRST = 1_500  # searches of a state after which it is decided about for the first time: more are steadier, and slower
+# Searches of a state before the first decision about it: more are steadier, and slower.
+FIRST_SEARCHES = 1_500
 STILL_LEARNING = 0.2  # share of what is not known from which a state is assessed again at once: twice as long each time
 LEAST_PRIOR = 0.05  # share of searches that are expected by attributes which are not asked for now: routes change
 PARTITIONS = 4  # of a window whose rows are not known
@@ -75,7 +76,7 @@ class Fitting(Costed):
         self.choices: list[list[Choice]] = [[] for _ in self.attributes]  # of the last decision about each state
         self.requests = [0] * len(self.attributes)  # searches of each state that have been assessed
         for s in range(len(self.attributes)):
-            self.schedule.running[s] = min(self.schedule.window, FIRST)
+            self.schedule.running[s] = min(self.schedule.window, FIRST_SEARCHES)
 
     def initial(self, attributes: int) -> IndexSet:
         """The least cost for searches by one attribute each."""
@@ -95,8 +96,8 @@ class Fitting(Costed):
             self.schedule.running[state] = min(self.schedule.window, self.requests[state])
 
     def workload(self, state: int, facts: Sequence[StateFacts]) -> Workload:
-        """Of a window that is full. To what was counted come ``FIRST`` searches by all attributes alike: few searches
-        of a first phase must not leave an attribute without an index for ever."""
+        """Of a window that is full. To what was counted come ``FIRST_SEARCHES`` searches by all attributes alike: few
+        searches of a first phase must not leave an attribute without an index for ever."""
         mine, n = facts[state], self.attributes[state]
         rows = float(max(1, mine.rows, mine.full))
         prior = self._prior(state)
@@ -115,7 +116,7 @@ class Fitting(Costed):
 
     def _prior(self, state: int) -> float:
         """The share of what is not known from searches that were counted."""
-        return max(LEAST_PRIOR, FIRST / (FIRST + self.requests[state]))
+        return max(LEAST_PRIOR, FIRST_SEARCHES / (FIRST_SEARCHES + self.requests[state]))
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         load = self.workload(state, facts)
@@ -158,7 +159,7 @@ class Fitting(Costed):
                 return None
             costs, moved = self.expected(before, best, load, mine)
         else:
-            worth, moved = WORTH, list(range(len(mine.partitions))) if self.migration == "all" else []
+            worth, moved = CHANGE_RATIO, list(range(len(mine.partitions))) if self.migration == "all" else []
         if costs[0] < worth * costs[1] and not forced:
             return None
         kept = runs_of(mine.partitions[: len(mine.partitions) - len(moved)])

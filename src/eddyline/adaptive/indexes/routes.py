@@ -34,7 +34,7 @@ from eddyline.streamon.draws import uniform_draw
 
 POLICIES = ("greedy", "lottery", "random", "written")
 KEPT = 0.95  # share of the past in an average with each batch: larger is steadier and slower to follow a change
-FEW = 8  # rows that are taken another way together at most, and from which on a batch counts in full
+ROWS_PARTED = 8  # rows that are taken another way together at most, and from which on a batch counts in full
 MATCHES = 16  # rows that are expected to come out of them: more tell more of a dear step, and cost more
 LEAST_FANOUT = 0.01  # with a fanout of 0 a lottery would be certain for ever
 
@@ -117,7 +117,7 @@ class Routes:
             return None
         first, second = self._draw()
         new = [i for i in others if (known, i) not in self.fanout]
-        if first * self.explore * FEW >= rows and not new:
+        if first * self.explore * ROWS_PARTED >= rows and not new:
             return None
         chosen = new or others
         other = chosen[int(second * len(chosen))]
@@ -126,7 +126,7 @@ class Routes:
     def _few(self, bound: frozenset[int], target: int) -> int:
         """How many rows tell enough about a step."""
         past = self.fanout.get((bound, target))
-        return FEW if past is None else max(1, min(FEW, ceil(MATCHES / max(past.mean, LEAST_FANOUT))))
+        return ROWS_PARTED if past is None else max(1, min(ROWS_PARTED, ceil(MATCHES / max(past.mean, LEAST_FANOUT))))
 
     def _draw(self) -> tuple[float, float]:
         self.draws += 1
@@ -138,7 +138,7 @@ class Routes:
         if requests == 0:
             return
         known = frozenset(bound)
-        weight, at = min(1.0, requests / FEW), self.stood.get(known, 0)
+        weight, at = min(1.0, requests / ROWS_PARTED), self.stood.get(known, 0)
         past = self.fanout.setdefault((known, target), Fanout(0.0, 0.0, at))
         kept = KEPT ** (at - past.at)
         self.fanout[known, target] = Fanout(

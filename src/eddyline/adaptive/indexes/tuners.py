@@ -27,7 +27,7 @@ from eddyline.streamon.decision import Decision
 from eddyline.streamon.wording import Evidence, sentence
 
 MOST_BITS = 16  # an open bit doubles the buckets that a search visits: with 64 a wild card would mean millions
-WORTH = 1.2  # ratio of costs from which bits are changed: each change brings one more index to search for a window
+CHANGE_RATIO = 1.2  # of costs, from which bits are changed: a change brings one more index to search for a window
 EXPECTED_WORTH = 1.05  # the same where migration and the indexes of old partitions are part of both costs
 BLEND = 0.5  # weight of the newest assessment: routes change from batch to batch, and bits last for a partition
 NEGLIGIBLE = 0.001  # share below which a pattern is forgotten

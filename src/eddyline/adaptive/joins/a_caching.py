@@ -241,7 +241,7 @@ class ACaching:
         self._tuples = tuples
         return self._monitor(now) if self.used else []
 
-    # ── steered by somebody else ──────────────────────────────────────────────────────────────────────────────────
+    # ── steered from outside ──────────────────────────────────────────────────────────────────────────────────────
 
     def would_decide(self, now: int | None, tuples: int) -> list[Decision]:
         """What ``decide`` would do, while the caches in use stay as they are. Candidates are profiled in turn as ever,

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from eddyline.core.time import BEGINNING
-from eddyline.engine.arrivals import FARTHEST, ticks
+from eddyline.engine.arrivals import MAX_TICKS, ticks
 
 
 class Disorder:
@@ -33,7 +33,7 @@ class Disorder:
     def look(self, batch: pa.RecordBatch) -> None:
         column = batch.column(self.timestamp)
         time = ticks(column.drop_null() if column.null_count else column)
-        time = time[(time > -FARTHEST) & (time <= FARTHEST)]  # others belong to invalid rows, which show no time
+        time = time[(time > -MAX_TICKS) & (time <= MAX_TICKS)]  # others belong to invalid rows, which show no time
         if not len(time):
             return
         if time[0] >= self._largest and (np.diff(time) >= 0).all():

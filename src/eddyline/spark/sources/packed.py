@@ -105,7 +105,7 @@ def packed_frame(
     A micro-batch has about ``rows_per_batch`` rows over all sources and is read by up to ``tasks`` tasks (None: as many
     as Spark runs at once).
     """
-    from eddyline.engine.arrivals import FARTHEST
+    from eddyline.engine.arrivals import MAX_TICKS
     from eddyline.io.source import StrictSource
     from eddyline.spark.requirements import is_connect
     from eddyline.spark.sources.divide import divide
@@ -120,7 +120,7 @@ def packed_frame(
         careful = strict or isinstance(source, StrictSource)
         routes = tuple(program.routes(name, streaming))
         # Relations have none; under SLACK AUTO disorder is what is measured, and no sign of a wrong column.
-        slack = FARTHEST if getattr(definition, "auto", None) is not None else getattr(definition, "slack", 0)
+        slack = MAX_TICKS if getattr(definition, "auto", None) is not None else getattr(definition, "slack", 0)
         stamp, positioned = program.timestamp(name), program.positioned(name)
         shipping[name] = Shipping(routes, stamp, columns, positioned, careful, slack)
     # A client of Spark Connect does not know how many tasks run at once.
