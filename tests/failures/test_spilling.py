@@ -211,7 +211,7 @@ def test_every_spilled_key_is_in_a_filter_or_in_the_range_of_what_is_in_none(see
     rng = np.random.default_rng(seed)
     held = spill.Spill([Schema((Field("a", pa.int64()),))], 1, str(tmp_path))
     number, near = 0, (3, 40, 1 << 30)[seed % 3]
-    with patch.object(spill, "BUFFER_BYTES", (400, 9_000)[seed % 2]), patch.object(spill, "FIRST_KEYS", 4):
+    with patch.object(spill, "BUFFER_BYTES", (400, 9_000)[seed % 2]), patch.object(spill, "INITIAL_FILTER_KEYS", 4):
         for turn in range(150):
             at = number + np.arange(rng.integers(3, 6))
             keys = at + rng.integers(0, near, len(at))

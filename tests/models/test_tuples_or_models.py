@@ -233,7 +233,7 @@ def test_a_measured_price_decides(fit: int, monkeypatch: pytest.MonkeyPatch) -> 
     """The same signals twice; where a fit turns out to be dear, keys go back to tuples."""
     for name, value in {"SAMPLES_TO_FIRST_REVIEW": 16, "PROFILE": 16, "PERIOD": 64, "LONGEST": 64}.items():
         monkeypatch.setattr(tuples_or_models, name, value)
-    monkeypatch.setattr(phase_costs, "ENOUGH", 30)
+    monkeypatch.setattr(phase_costs, "ROWS_FOR_A_PRICE", 30)
     clock, real = Ticking(), {"fit": Fitter.add_coded, "walk": interpolate.pass_samples}
 
     def add_coded(self: Fitter, code: Any, *rest: Any) -> None:

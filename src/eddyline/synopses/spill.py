@@ -85,6 +85,8 @@ class Spill:
     ) -> None:
         """Rows of input i, by increasing number."""
         rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
+        if not len(rows):
+            return
         self.total += len(rows)
         self.spans[i] = _wider(self.spans[i], np.array([(c.min(), c.max()) for c in rows.keys.T]))
         if self.noted[i]:
