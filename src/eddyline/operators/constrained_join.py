@@ -47,7 +47,7 @@ COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer
 LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
 WHOLE_EVERY = 4  # questions between two collections that look at all rows: more keep the last few longer
 LEARNING = 64  # collections before that
-TELL_EVERY = 16_384  # arrivals that are told together, unless the control is asked before
+TELL_EVERY = 4_096  # arrivals that are reported together, unless the control is asked before: more follow k later
 LEAST_TOLD = 16  # … as many as a piece counts for that has fewer: each takes memory and time of its own
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
@@ -169,7 +169,7 @@ class ConstrainedJoin(Operator):
         self._last_most = max(int(self.progress[k.PEAK]), len(self.slots))
         self._most = max(self._most, self._last_most)
         self._note_arrivals(arrivals)
-        self._tell_counts()
+        self._tell()
         if self.spill is not None:
             put_away(self)
 
@@ -230,13 +230,10 @@ class ConstrainedJoin(Operator):
         self._untold, self._untold_rows = [[] for _ in self.sides], 0
 
     def _tell(self) -> None:
-        """Report what was counted and measured since the last report: before a question and before statistics."""
+        """Report what was counted and measured since the last report: after each batch and before a question, because
+        monitors follow a changing k by when distances are reported."""
         if len(steps := self.slots.take_steps()):
             self.control.measured(self, steps)
-        self._tell_counts()
-
-    def _tell_counts(self) -> None:
-        """… which rows went, and which were needed."""
         if self.removed.any():
             self.control.collected(self, self.removed)
             self.removed[:] = 0
