@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 WARM   := $(VENV)/.kernels-compiled
 LOCK   := requirements-dev.lock
 SHORT  := .venv-short
+# How many times the usual number of random cases make test-deep draws.
+CASES  ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve page test test-short test-deep bench bench-spark experiments lint docs lock clean
@@ -54,8 +56,8 @@ test-short:  ## with another Python, some minutes: make test-short PYTHON=python
 	@EDDYLINE_COMPILE= $(SHORT)/bin/python -m pytest -q src/eddyline --ignore=src/eddyline/spark --ignore=src/eddyline/server/spark_service.py
 	@EDDYLINE_COMPILE= EDDYLINE_CASES=0.1 $(SHORT)/bin/python -m pytest -q tests/semantics/test_against_reference.py tests/semantics/test_pinned.py
 
-test-deep: $(WARM)  ## the semantics tests with at least 5,000 random cases, some 40 kills on Spark and 20 of a server
-	@EDDYLINE_CASES=20 $(BIN)/python -m pytest -n 2 --dist loadfile -rP tests/semantics tests/spark/kills tests/server
+test-deep: $(WARM)  ## the random tests with 15,000 cases and more, some 40 kills on Spark and 20 of a server (CASES=20: four times as many)
+	@EDDYLINE_CASES=$(CASES) $(BIN)/python -m pytest -n 2 --dist loadfile -rP --durations=30 tests/semantics tests/adapting tests/models tests/spark/kills tests/server
 	@NUMBA_DISABLE_JIT=1 EDDYLINE_CASES=0.05 $(BIN)/python -m pytest -n 2 --dist loadfile -q tests/semantics
 
 bench: $(WARM)  ## ratios against DuckDB and against the bare kernel, in one run

@@ -1,8 +1,9 @@
 """How many random cases a test draws.
 
-``EDDYLINE_CASES`` scales the numbers: 1 is the usual run, less a quick one, 20 the deep one (``make test-deep``). In a
-deep run the tests of the whole language, of long joins and of random sessions grow with it; those of one feature grow
-to ``MOST`` times their usual size, so that the whole deep run takes some forty minutes on two cores.
+``EDDYLINE_CASES`` scales the numbers: 1 is the usual run, less a quick one, more a deep one. ``make test-deep`` takes
+5 so that it can be run whole after a change; ``make test-deep CASES=20`` is for a night. In a deep run the tests of
+the whole language, of long joins and of random sessions grow with it; those of one feature grow to ``MOST`` times
+their usual size.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 
 FACTOR = float(os.environ.get("EDDYLINE_CASES", "1"))
+DEEP = FACTOR > 1
 MOST = 5
 
 

@@ -1,6 +1,6 @@
 """The whole engine against the reference: random queries, windows, streams, batches, disorder, snapshots.
 
-``EDDYLINE_CASES`` scales the number of cases (1 is 300; ``make test-deep`` runs twenty times as many),
+``EDDYLINE_CASES`` scales the number of cases (1 is 300; ``make test-deep`` runs five times as many),
 ``EDDYLINE_SEED`` moves to other ones.
 """
 
@@ -21,12 +21,12 @@ from eddyline.testing.cases import Case, draw_case
 from eddyline.testing.coverage import Coverage
 from eddyline.testing.reference import StreamData
 from eddyline.testing.shrinking import shrink
-from tests.scale import FACTOR, scaled
+from tests.scale import DEEP, FACTOR, scaled
 from tests.semantics.engine import HASTY, JOINS, ROUTES, Way, check, mismatch, run_engine, schedule, start
 
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
 CASES = max(10, round(300 * FACTOR))
-DEEP = FACTOR >= 15  # then each cell must have been met fifty times
+MOST_CASES = max(2 * CASES, 8000)  # of a deep run, in which each cell must have been met fifty times
 PARTS = 10
 
 
@@ -85,7 +85,7 @@ def test_the_cases_cover_the_language(coverage: Coverage) -> None:
     if not coverage.cases:
         pytest.fail("run the whole file: coverage is counted by the tests above")
     number = CASES
-    while DEEP and coverage.least < 50 and number < 2 * CASES:  # the last cells take a few more
+    while DEEP and coverage.least < 50 and number < MOST_CASES:  # the last cells take a few more
         one_case(number, coverage)
         number += 1
     if coverage.cases < 100:  # a run with few cases: their shares vary too much to be judged

@@ -18,11 +18,11 @@ from eddyline.plan.traverse import each
 from eddyline.testing.case_queries import CLOSING_TO_STREAM, OPERATORS, TO_STREAM, Focus
 from eddyline.testing.case_windows import WINDOWS
 from eddyline.testing.cases import Case, draw_case
-from tests.scale import FACTOR
+from tests.scale import DEEP, FACTOR
 from tests.semantics.engine import Way, mismatch, run_engine
 
 SEED = int(os.environ.get("EDDYLINE_SEED", "2004"))
-TIMES = round(100 * FACTOR) if FACTOR >= 15 else max(2, round(4 * FACTOR))
+TIMES = round(100 * FACTOR) if DEEP else max(2, round(4 * FACTOR))
 PARTS = 2
 
 # What tells a form in the text of a query, and the operators and windows around which cases with it are drawn.

@@ -2,7 +2,7 @@
 switched, sessions are saved and restored; whatever happens, the answer of each query is that of the reference for this
 query alone.
 
-``EDDYLINE_CASES`` scales the number of sessions (1 is 70; ``make test-deep`` has 2,000), ``EDDYLINE_SEED`` moves to
+``EDDYLINE_CASES`` scales the number of sessions (1 is 70; ``make test-deep`` has 500), ``EDDYLINE_SEED`` moves to
 others. With ``-s`` a table says how often each of these happened, and another how often operators of which kind were
 read by several queries.
 """

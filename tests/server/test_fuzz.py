@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.scale import DEEP
 from tests.server.running import RunningServer
 
-REQUESTS = 2000 if float(os.environ.get("EDDYLINE_CASES", "1")) > 1 else 400
+REQUESTS = 2000 if DEEP else 400
 SEED = int(os.environ.get("EDDYLINE_SEED", "5"))
 WORDS = [
     "S",

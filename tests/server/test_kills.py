@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 import eddyline as ed
+from tests.scale import DEEP
 from tests.server.running import RunningServer
 
-DEEP = float(os.environ.get("EDDYLINE_CASES", "1")) > 1
 KILLS = 20 if DEEP else 4
 SEED = int(os.environ.get("EDDYLINE_SEED", "23"))
 COLUMNS = {"ts": "bigint", "k": "bigint", "v": "bigint"}

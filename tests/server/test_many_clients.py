@@ -13,9 +13,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.scale import DEEP
 from tests.server.running import Answer, RunningServer
 
-ROUNDS, SECONDS = (6, 6.0) if float(os.environ.get("EDDYLINE_CASES", "1")) > 1 else (2, 3.0)
+ROUNDS, SECONDS = (6, 6.0) if DEEP else (2, 3.0)
 SEED = int(os.environ.get("EDDYLINE_SEED", "8"))
 CLIENTS = 8
 NAMES = ["q0", "q1", "q2", "q3"]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+from tests.scale import DEEP
 from tests.server.running import RunningServer
 
-REQUESTS = 2000 if float(os.environ.get("EDDYLINE_CASES", "1")) > 1 else 200
+REQUESTS = 2000 if DEEP else 200
 ROUNDS = 6  # at most: some operations have few different requests
 SECONDS = 100  # an answer that takes longer is a hang
 NAMES = st.sampled_from(["S", "hot"])

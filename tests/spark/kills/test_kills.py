@@ -1,12 +1,11 @@
 """SIGKILL to workers and to whole drivers: in the end the sinks hold what an undisturbed run gives, row for row.
 
-``EDDYLINE_CASES`` ≥ 15 (``make test-deep``) runs the long form: at least 25 kills at random moments, besides the aimed
-ones. ``pytest -s`` shows the log of every kill.
+``EDDYLINE_CASES`` above 1 (``make test-deep``) runs the long form: at least 25 kills at random moments, besides
+the aimed ones. ``pytest -s`` shows the log of every kill.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
@@ -14,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.scale import DEEP
 from tests.spark.kills import hooks
 from tests.spark.kills.killer import PHASES, Kill, Story, story
 from tests.spark.kills.workload import DIFFERENT, committed, differences, expected
 
-DEEP = float(os.environ.get("EDDYLINE_CASES", "1")) >= 15
 SINKS = [{"join": "files", "aggregate": "batches"}, {"join": "batches", "aggregate": "files"}]
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
