@@ -1,10 +1,10 @@
 """Signals under ``ERROR WITHIN``: tuples, models, and the choice between them for each key, processor time.
 
-Filters, and windows over single signals. Cells differ in how many instants are asked for a sample and in how many
-samples a segment holds. The three ways run in turns over the same samples. The choice may cost 5 % more than tuples at
-most, in every cell; and it should be near the better of the two. The same query without ``ERROR WITHIN`` stands beside
-it: a filter keeps nothing of a signal then and answers at its samples only, and a window is over samples. Windows
-slide by the instants that are asked for there. What models say is compared with tuples, which are exact.
+Filters, and windows over single signals. Cells differ in how many instants are evaluated for each sample and in how
+many samples a segment holds. The three ways run in turns over the same samples. The choice may cost 5 % more than
+tuples at most, in every cell; and it should be near the better of the two. The same query without ``ERROR WITHIN``
+stands beside it: a filter keeps nothing of a signal then and answers at its samples only, and a window is over samples.
+Windows slide by the instants that are asked for there. What models say is compared with tuples, which are exact.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def test_results_do_not_go_into_the_checkpoint(
         == 2
     )
     assert f"error: {option} " in (said := capsys.readouterr().err)
-    assert "lies in the folder 'results' of the checkpoint" in said
+    assert "is in the folder 'results' of the checkpoint" in said
     assert not state.exists()
 
 

@@ -87,7 +87,7 @@ def test_the_rates_of_a_join_add_up_and_show_its_changes() -> None:
     marks = [line for line in axis.lines if line.get_linestyle() == ":"]
     assert 0 < len(marks) <= history[-1]["decisions"]
     with pytest.raises(
-        EddylineError, match=r"^mjoin 1 has nothing to show: its plan stays, or it has seen no elements"
+        EddylineError, match=r"^mjoin 1 has no changes to draw: its plan is fixed, or no element has come"
     ):
         join_rates(joined(joins="static", caches="none"))
     with pytest.raises(EddylineError, match=r"^nothing in this query joins three or more inputs"):

@@ -70,8 +70,8 @@ def _profiling(found: Mapping[int, Mapping[str, Total]]) -> str:
         f"evaluated for one dropped tuple in a hundred: that is {greedy.profiling / greedy.cost:.0%} of its cost at "
         f"x = 100,000. Without profiling, LocalSwaps costs {dearer(100_000, 'local-swaps')} more than A-Greedy at "
         f"x = 100,000 and {dearer(25_000, 'local-swaps')} more at 25,000, Sweep "
-        f"{dearer(25_000, 'sweep')} more at 25,000. There a period ends before A-Greedy's profile window has only tuples of the period: it holds 1,000 dropped tuples, "
-        "half of which are replaced after some 50,000."
+        f"{dearer(25_000, 'sweep')} more at 25,000. There a period ends before A-Greedy's profile window has only "
+        "tuples of the period: it holds 1,000 dropped tuples, half of which are replaced after some 50,000."
     )
 
 

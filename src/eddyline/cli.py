@@ -122,7 +122,8 @@ def parser() -> _Parser:
         "warm",
         help="compile all kernels now",
         description="Compile all kernels that are not in the cache yet, once on a machine (a minute), so that no "
-        "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run goes on where it was.",
+        "job waits for the compiler. Each is saved as soon as it is ready: an interrupted run continues where it "
+        "stopped.",
     )
     warm.add_argument("--traceback", action="store_true", help="show where an error came from")
     warm.set_defaults(action=_warm, parser=warm)
@@ -166,7 +167,9 @@ def _add_run(commands: Any) -> Any:
         help="a .parquet, .csv or .jsonl file (also .gz), '-' for CSV on standard output, or a folder when the job "
         "has several queries; folders that are missing are made; without it results are printed as tables",
     )
-    run.add_argument("--checkpoint", metavar="DIR", type=_path, help="keep the state here, and go on from it")
+    run.add_argument(
+        "--checkpoint", metavar="DIR", type=_path, help="keep the state in this folder, and continue from it"
+    )
     run.add_argument(
         "--learned",
         metavar="FILE",

@@ -41,7 +41,7 @@ def timeline(source: Any, operator: str | None = None, *, ax: Axes | None = None
     history = statistics["history"]
     rows = np.array(history["rows"], np.float64)
     if not len(rows):
-        raise EddylineError(f"{name} has seen no rows yet: there is no timeline to draw.")
+        raise EddylineError(f"{name} has processed no rows yet: there is no timeline to draw.")
     axis = _axes(ax, (8.0, 3.6))
     ends = np.concatenate([[0.0], rows.cumsum()])
     asked, profiling = (np.array(history[k], np.float64) / rows for k in ("asked", "profiling"))
@@ -117,7 +117,7 @@ def join_rates(source: Any, operator: str | None = None, *, points: int = 120, a
     name, statistics = _one(source, operator, "accesses", "joins three or more inputs")
     history = statistics.get("history", ())
     if not history:
-        raise EddylineError(f"{name} has nothing to show: its plan stays, or it has seen no elements yet.")
+        raise EddylineError(f"{name} has no changes to draw: its plan is fixed, or no element has come yet.")
     total, elements, seconds, work, made = (
         np.array([h[n] for h in history], np.float64) for n in ("total", "elements", "seconds", "accesses", "decisions")
     )

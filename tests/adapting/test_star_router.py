@@ -123,8 +123,8 @@ def test_explain_shows_relations_matches_and_classifiers() -> None:
     part = told.partition("routed joins\n")[2]
     assert part.startswith("  star-look-up 1: routed by the policy default, 20,000 rows")
     assert "O1. R0: 0." in part and "matches per row" in part and "by S.attrC" in part
-    assert "the rows of R0, R1, R2, R3 by key; what is looked up in them is not kept" in told
-    assert "join operator star-look-up (each row asks R0, R1, R2, R3 in an order of its own" in told
+    assert "the rows of R0, R1, R2, R3 by key; the rows of the stream are not kept" in told
+    assert "join operator star-look-up (each row is looked up in R0, R1, R2, R3 in an order of its own" in told
 
 
 def test_what_was_learned_is_part_of_a_snapshot(tmp_path: Path) -> None:

@@ -257,8 +257,8 @@ def test_ranks_that_need_the_size_of_a_partition_are_what_is_shown(function: str
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        ("LAG(price)", "rows of one timestamp do not see each other. Where a key is NULL there is none."),
-        ("LEAD(price)", "do not see each other, and a row comes with its value, or never. Where a key is NULL"),
+        ("LAG(price)", "rows of one timestamp do not see each other. A row whose key is NULL has none."),
+        ("LEAD(price)", "do not see each other, and a row comes with its value, or never. A row whose key is NULL"),
         ("LAST_VALUE(price)", "a row sees all rows of its timestamp, and values of any age (WITHIN bounds it)."),
     ],
 )

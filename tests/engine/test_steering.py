@@ -160,7 +160,7 @@ def test_the_evidence_of_a_slack_has_its_unit() -> None:
         ("ALTER QUERY q SET (memory = 'lots')", "'memory' is a text such as '64 MB' or a number of bytes"),
         ("ALTER QUERY q SET (tree = '(A, B)')", "this query has no join: leave it out."),
         ("ALTER QUERY q SET (p = 2)", "'p' of 'a-greedy' must be a number above 0 and at most 1, not 2."),
-        ("ALTER QUERY p SET (filters = 'sweep')", "no query 'p' is running. Those that run are q."),
+        ("ALTER QUERY p SET (filters = 'sweep')", "no query 'p' is running. The running queries are q."),
         ("ALTER QUERY q (filters = 'sweep')", "expected SET after the name, but found '('."),
         ("ALTER TABLE q SET (a = 1)", "expected QUERY or STREAM after ALTER, but found 'TABLE'."),
         ("ALTER STREAM S SET SLACK 5 parsecs", "parsecs"),
@@ -206,7 +206,7 @@ def test_what_cannot_be_undone_says_why() -> None:
     with pytest.raises(ed.JobError, match="it was made by the scheduler; name another option with ALTER QUERY"):
         f.query.undo(by_scheduler.sequence)
     f.query.alter(strict_order=True)
-    with pytest.raises(ed.JobError, match="no longer changes its plan, so there is nothing to set back"):
+    with pytest.raises(ed.JobError, match="no longer changes its plan, so nothing can be undone"):
         f.query.undo(rest[-1].sequence)
 
 
@@ -445,7 +445,7 @@ def test_pinned_indexes_of_a_multi_route_join_stay() -> None:
         tuned = [d for d in query.decisions if d.by == "policy"]
         assert not any(d.applied for d in tuned) if pinned else True
         if tuned:
-            with pytest.raises(ed.JobError, match=r"not set back one by one|it was not applied"):
+            with pytest.raises(ed.JobError, match=r"cannot be undone one by one|it was not applied"):
                 query.undo(tuned[-1].sequence)
         with pytest.raises(ed.JobError, match="names an operator, which is chosen when a query starts"):
             query.alter(joins="a-greedy", index=None)

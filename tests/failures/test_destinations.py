@@ -144,7 +144,7 @@ def test_no_result_goes_into_the_state_of_a_checkpoint(run: Run, folder: str, fo
     target = form.format(folder)
     done = run(f"INSERT INTO '{target}' SELECT v FROM S;", "--checkpoint", "state")
     assert done.status == 2
-    assert f"it lies in the folder '{folder}' of the checkpoint, which holds state" in done.message
+    assert f"it is in the folder '{folder}' of the checkpoint, which holds state" in done.message
     assert done.underlined == f"'{target}'"
     beside = run("INSERT INTO 'state/mine/a.csv' SELECT v FROM S;", "--checkpoint", "state")
     assert beside.status == 0 and (beside.folder / "state/mine/a.csv").exists()

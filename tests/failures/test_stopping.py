@@ -108,7 +108,7 @@ def test_interrupted_again_and_again(run: Run, monkeypatch: pytest.MonkeyPatch, 
             interrupt(patch, at, inside)
             done = run(JOB, *arguments, files=inputs(), head="")
         assert done.status == 130
-        assert done.err == ("interrupted\n" if inside else "interrupted: the state is in state; the same command goes on from there.\n")  # fmt: skip # noqa: E501
+        assert done.err == ("interrupted\n" if inside else "interrupted: the state is in state; the same command continues from there.\n")  # fmt: skip # noqa: E501
         assert not list(Path("parts").glob("*"))
     assert answer(run(JOB, *arguments, head="", files=inputs()), "parts") == expected
     assert counts() == totals

@@ -165,7 +165,7 @@ def test_the_cheaper_way_is_taken_and_shown(every: int, noise: float, way: str, 
     for d in decisions:
         assert d.expected_gain is not None and d.expected_gain > 1
         assert d.reason.startswith(
-            "segments of a hold 64 samples, and 46.9 instants are asked for a sample: models take "
+            "segments of a hold 64 samples, and 46.9 instants are evaluated for each sample: models take "
         )
 
 
@@ -279,7 +279,7 @@ def test_what_reads_more_than_one_signal_stays_on_models() -> None:
         "SELECT max(x) AS m FROM S ERROR WITHIN 1 SAMPLE EVERY 1": "an aggregate of single instants reads more than",
         "SELECT max(x) AS m FROM S [RANGE 5 SLIDE 2] ERROR WITHIN 1": "an extreme over several signals",
         "SELECT k, x FROM S ERROR WITHIN 1": "the result is segments",
-        average.format("x * y", "", ""): "what is aggregated is not linear in the samples",
+        average.format("x * y", "", ""): "the aggregated value is not linear in the samples",
         average.format("x", "WHERE x < 99", ""): "a condition on a signal stands below its window",
         average.format("x", "", "PARTIAL"): "windows may be covered in part",
         "SELECT a.k, a.x + b.x AS z FROM S a JOIN S b ON a.k = b.k ERROR WITHIN 1 SAMPLE EVERY 1": "signals are joined",

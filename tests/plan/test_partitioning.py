@@ -257,7 +257,7 @@ def test_the_number_of_shards_is_checked_and_one_is_obeyed() -> None:
     with pytest.raises(JobError, match="one shard or more, not on 0"):
         spread(CHAIN, 0)
     found = spread(CHAIN, 1)
-    assert (found.shards, found.reasons, lanes(found)) == (1, ("one shard, as asked",), "R() S() T()")
+    assert (found.shards, found.reasons, lanes(found)) == (1, ("one shard, as requested",), "R() S() T()")
 
 
 @pytest.mark.parametrize("values", [[1, -7, 300_000, None], [0.5, -0.0, float("nan"), None]], ids=["int", "float"])

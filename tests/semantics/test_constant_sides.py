@@ -128,5 +128,5 @@ def test_explain_says_what_is_kept_and_why() -> None:
     session.stream("S", schema=pa.schema([("ts", pa.int64()), ("a", pa.int64())]), timestamp="ts")
     session.relation("K", pa.table({"k": [1], "w": ["x"]}))
     told = session.query("SELECT S.a, w FROM S, K WHERE S.a = K.k").explain()
-    assert "nothing of S [ROWS UNBOUNDED] beyond the instant at hand" in told
+    assert "nothing of S [ROWS UNBOUNDED] beyond the present instant" in told
     assert "K (all of it)" in told

@@ -47,4 +47,4 @@ def test_bids_need_not_be_kept_that_no_later_auction_can_ask_for(tables: dict[st
     query, _ = ours(q4, tables)
     auctions = math.ceil(EVENTS * 3 / 50)
     assert query.report()["state"]["peak_rows"] <= 3 * auctions + 5  # with the groups' own rows
-    assert "nothing of b [ROWS UNBOUNDED] beyond the instant at hand" in query.explain()
+    assert "nothing of b [ROWS UNBOUNDED] beyond the present instant" in query.explain()

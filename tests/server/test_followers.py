@@ -56,7 +56,7 @@ def test_a_slow_reader_is_dropped_with_a_reason_and_resumes(server: RunningServe
                     seen += [r["ts"] for r in e.data["rows"]]
                     last = str(e.id)
                 elif e.kind == "dropped":
-                    assert "did not take an event" in e.data["reason"]
+                    assert "did not read an event" in e.data["reason"]
                     dropped += 1
                 elif e.kind == "end":
                     ended = True

@@ -176,7 +176,7 @@ def test_panes_of_another_past_are_refused(any_number: Counter[int]) -> None:
     program = counting(0)
     shard = ShardEngine(program.groups[0], 0)
     list(shard.process(delivered(program, tables(1, 15), BEGINNING)))
-    with pytest.raises(EddylineError, match="did not bring the same rows"):
+    with pytest.raises(EddylineError, match="did not return the same rows"):
         list(shard.process(delivered(program, tables(12, 16), BEGINNING)))
 
 

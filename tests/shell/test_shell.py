@@ -79,7 +79,7 @@ def test_ctrl_c_says_what_becomes_of_a_query_that_was_watched(monkeypatch: pytes
     target.execute("hot: SELECT Istream(size) FROM packets")
     monkeypatch.setattr(target, "results", interrupted)
     Shell(target, Console(file=out, width=160, force_terminal=True)).run("\\watch hot")
-    assert "hot rests; \\watch hot goes on with it." in out.getvalue()  # nothing reads its source meanwhile
+    assert "hot is paused; \\watch hot continues it." in out.getvalue()  # nothing reads its source meanwhile
 
 
 def test_from_a_pipe() -> None:

@@ -175,7 +175,7 @@ WRONG: list[tuple[Callable[[Any], Any], str]] = [
         lambda df: eds.window_join({"S": df, "T": df}, on="a", within=1, timestamp="ts", joins="a-greed"),
         "unknown join policy 'a-greed'. Did you mean 'a-greedy'?",
     ),
-    (lambda df: eds.window_join({"S": None, "T": None}, on="a", within=1), "transform brings one DataFrame"),
+    (lambda df: eds.window_join({"S": None, "T": None}, on="a", within=1), "transform passes one DataFrame"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=0), "between 1 and"),
     (lambda df: eds.query("SELECT * FROM S", {"S": df}, timestamp="ts", shards=2.5), "not 2.5"),
     (eds.report, "this DataFrame did not come from eds.adaptive_filter or eds.query"),

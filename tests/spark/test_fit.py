@@ -131,5 +131,5 @@ def test_refusals_are_one_sentence(spark: Any) -> None:
         eds.fit(df, time="ts", value="room", error=0.5)
     with pytest.raises(JobError, match="fit takes a Spark DataFrame"):
         eds.fit([{"ts": 1}], time="ts", value="x", error=0.5)
-    with pytest.raises(JobError, match="this one is none"):
+    with pytest.raises(JobError, match="this is not one"):
         eds.segment_table(df)

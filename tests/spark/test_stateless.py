@@ -157,7 +157,7 @@ def test_what_needs_more_than_one_element_is_not_stateless(table: pa.Table) -> N
 def test_explain_says_what_runs_where(table: pa.Table) -> None:
     session = session_over(table)
     assert planned(session, NATIVE).explain() == [
-        "no shuffle and no state: every element is judged where Spark reads it",
+        "no shuffle and no state: every element is evaluated where Spark reads it",
         "filtered by Spark: size > 30 AND kind IN ('tcp', 'udp') AND rate >= 0.0",
         "nothing runs in Python",
     ]

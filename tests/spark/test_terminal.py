@@ -37,7 +37,7 @@ SELECT Istream(A.k, B.t AS u) FROM S [RANGE 20] AS A, S [RANGE 10] AS B WHERE A.
 """
 ROWS = 4_000_000  # eight micro-batches
 EVENTS = re.compile(r"[1-9][\d,]* events")
-STATE = "the state is in state; the same command goes on from there."
+STATE = "the state is in state; the same command continues from there."
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_a_table_from_spark(place: Path) -> None:
     # The first sign of life says what is being started, and how long it has been.
     assert terminal.written.startswith("\rstarting Spark on local[2] …")
     assert "starting Spark on local[2] … 1 s" in terminal.written
-    assert "\rSpark is there (2 tasks at a time); the first micro-batch" in terminal.written
+    assert "\rSpark has started (2 tasks at a time); waiting for the first micro-batch" in terminal.written
 
 
 def press(*pauses: float) -> Act:
@@ -181,8 +181,8 @@ SHELL = """trap : INT; "$@"; echo "ended with $?"; read answer"""
         (r"starting Spark on local\[2\] …", 0.0, False),  # a shell looks for Java
         (r"starting Spark on local\[2\] …", 0.8, False),  # Java loads
         ("… 2 s", 0.0, True),  # pyspark speaks to it, unless the machine is busy
-        ("Spark is there", 0.3, False),  # the query is planned
-        ("Spark is there", 1.0, True),  # it runs
+        ("Spark has started", 0.3, False),  # the query is planned
+        ("Spark has started", 1.0, True),  # it runs
     ],
 )
 def test_ctrl_c_before_the_first_events(place: Path, tmp_path: Path, when: str, pause: float, lasting: bool) -> None:
@@ -209,7 +209,7 @@ def test_ctrl_c_before_the_first_events(place: Path, tmp_path: Path, when: str, 
     shown = [line for line in (line.removeprefix("^C") for line in terminal.screen) if line]
     if lasting and shown[0] == "stopping after this batch; Ctrl-C again stops at once":
         del shown[0]
-    word = f"interrupted: the state is in {state}; the same command goes on from there."
+    word = f"interrupted: the state is in {state}; the same command continues from there."
     assert shown in (["interrupted", "ended with 130"], [word, "ended with 130"][: 2 * lasting]), terminal.written[
         -5000:
     ]

@@ -168,6 +168,6 @@ def undo(operator: Operator, decision: Decision, now: int | None) -> None:
     elif isinstance(operator, MJoin) and isinstance(operator.adapter, AdaptiveJoin):
         join_steering.undo(operator.adapter, decision, now, operator.arrays)
     elif operator.not_undone:
-        raise JobError(f"{operator.not_undone} are not set back one by one; PIN QUERY keeps them.")
+        raise JobError(f"{operator.not_undone} cannot be undone one by one; PIN QUERY keeps all of them.")
     else:
-        raise JobError(f"{decision.operator} no longer changes its plan, so there is nothing to set back.")
+        raise JobError(f"{decision.operator} no longer changes its plan, so nothing can be undone.")

@@ -262,7 +262,7 @@ class AdaptiveConjunction:
             lines.append(f"first, on whole batches: {', '.join(s['first'])}")
         for place, f in enumerate(s["order"], 1):
             passes, price = s["selectivity"][f], s["seconds_per_row"][f]
-            known = "not asked yet" if passes is None else f"passes {passes:.1%} of {s['asked'][f]:,} rows"
+            known = "not evaluated yet" if passes is None else f"passes {passes:.1%} of {s['asked'][f]:,} rows"
             cost = "" if not price else f", {in_units(price)} a row"
             lines.append(f"{place}. {s['filters'][f]}: {known}{cost}{', keeps its place' if f in s['pinned'] else ''}")
         asked, extra = sum(s["asked"]), sum(s["profiling"])
@@ -283,7 +283,7 @@ class AdaptiveConjunction:
     def undo(self, decision: Decision, now: int | None) -> None:
         """Put the conjuncts back into the order before a decision; the policy leaves it until statistics drift."""
         if [self.texts[f] for f in self.policy.order] != list(decision.after):
-            raise JobError(f"the order of {decision.operator} is no longer the one that it chose.")
+            raise JobError(f"the order of {decision.operator} has changed since that decision.")
         impose(self.policy, places_of(decision.before, self.texts))
         self.gains.settle()
         self.hold.wait()

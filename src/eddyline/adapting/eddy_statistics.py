@@ -99,7 +99,7 @@ def explain_lines(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool =
     lines = [f"routed by the policy {s['policy']}, {s['rows']:,} rows in sub-batches of {s['size']:,}"]
     for f, text in enumerate(s["filters"]):
         passes, price, by = s["selectivity"][f], s["seconds_per_row"][f], s["classifiers"][f]
-        known = "not asked yet" if passes is None else matched(passes, s["asked"][f], joins)
+        known = "not evaluated yet" if passes is None else matched(passes, s["asked"][f], joins)
         cost = "" if not price else f", {in_units(price)} a row"
         classifier = "" if by is None else f", by {', '.join(by)}"
         lines.append(f"O{f + 1}. {text}: {known}{cost}{classifier}{', keeps its place' if f in s['pinned'] else ''}")
@@ -112,7 +112,7 @@ def explain_lines(s: Mapping[str, Any], pruned: Mapping[str, str], joins: bool =
             shares = ", ".join(
                 "–" if x is None else f"{x:.2f}" if joins else f"{x:.0%}" for x in table["selectivity"][c]
             )
-            each = f"matches per row {shares}" if joins else f"of what each is asked {shares} pass"
+            each = f"matches per row {shares}" if joins else f"pass rates {shares}"
             lines.append(f"  {table['classes'][c]}: {_route(table['routes'][c])}; {each}")
         if len(order) > CLASSES_SHOWN:
             lines.append(f"  and {len(order) - CLASSES_SHOWN} more classes")

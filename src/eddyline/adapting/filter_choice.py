@@ -150,7 +150,9 @@ class Filtering:
         initial = None if running is None else _as_running(conjuncts, running, pinned)
         pipeline = Pipeline(len(facts), pinned, _costs(facts), initial, name)
         if not len(pipeline.free):
-            return Fixed(why="fixed: what is not deterministic keeps its place, and leaves nothing to route")
+            return Fixed(
+                why="fixed: conjuncts that are not deterministic keep their places, and no others are left to route"
+            )
         return Eddy(conjuncts, self.routing, pipeline, clock=self.clock, log=log)
 
     def arrange(
@@ -243,5 +245,5 @@ def _why_not(members: Sequence[_Facts], pinned: bool) -> str:
     if not dear:
         return "fixed: they cost less than to measure them"
     if pinned:
-        return "fixed: what is not deterministic keeps its place, and leaves nothing to order"
+        return "fixed: conjuncts that are not deterministic keep their places, and no others are left to order"
     return "fixed: cheap ones first"

@@ -144,7 +144,7 @@ class RunHistory:
                 stores.setdefault(spec.store, row["cache"])
             shown = ", ".join(figures) or "no statistics yet"
             lines.append(f"{STATES[str(row['state'])]} {row['cache']}: {shown}")
-        lines += [f"and {hidden} more cache{'' if hidden == 1 else 's'} that would bring less"] if hidden else []
+        lines += [f"and {hidden} more cache{'' if hidden == 1 else 's'} with less benefit"] if hidden else []
         semijoin = next((c for r, _ in rows if (c := re.match(r"\((.+)\)⋉(\S+)", r["cache"]))), None)
         if semijoin is not None and any("⋉" in line for line in lines):
             lines.append(

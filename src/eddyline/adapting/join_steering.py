@@ -73,7 +73,7 @@ def undo(join: AdaptiveJoin, decision: Decision, now: int | None, arrays: JoinAr
 def _undo_order(join: AdaptiveJoin, decision: Decision, arrays: JoinArrays) -> None:
     i = join.names.index(decision.kind.removeprefix(ORDER))
     if [join.names[x] for x in arrays.orders[i]] != list(decision.after):
-        raise JobError(f"{decision.kind} in {decision.operator} is no longer the one that it chose.")
+        raise JobError(f"{decision.kind} in {decision.operator} has changed since that decision.")
     orders = list(arrays.orders)
     orders[i] = tuple(join.names.index(n) for n in decision.before)
     if join.ordering is not None:
@@ -85,10 +85,10 @@ def _undo_order(join: AdaptiveJoin, decision: Decision, arrays: JoinArrays) -> N
 def _undo_caches(join: AdaptiveJoin, decision: Decision, now: int | None, arrays: JoinArrays) -> None:
     choice, caching = join.cache_choice, join.caching
     if choice is None or caching is None or set(labels(caching.states.current, join.names)) != set(decision.after):
-        raise JobError(f"the caches of {decision.operator} are no longer those that it chose.")
+        raise JobError(f"the caches of {decision.operator} have changed since that decision.")
     known = dict(zip(labels(caching.states, join.names), caching.states, strict=True))
     if missing := [c for c in decision.before if c not in known]:
-        raise JobError(f"the cache {missing[0]!r} cannot come back: its pipeline has another order since.")
+        raise JobError(f"the cache {missing[0]!r} cannot be restored: the order of its pipeline has changed since.")
     join.close()
     caching.use([known[c] for c in decision.before], now)
     join.replan(arrays)

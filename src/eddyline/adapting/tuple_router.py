@@ -192,7 +192,7 @@ class TupleRouter:
     def undo(self, decision: Decision, now: int | None) -> None:
         """Route by the classifiers before a decision; the policy leaves them until statistics drift."""
         if self.policy is None or self.policy.classifier_names != tuple(decision.after):
-            raise JobError(f"the classifiers of {decision.operator} are no longer those that it chose.")
+            raise JobError(f"the classifiers of {decision.operator} have changed since that decision.")
         self.policy.use_classifiers(tuple(decision.before))
         self.hold.wait()
 

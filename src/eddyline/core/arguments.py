@@ -88,7 +88,7 @@ def integer(value: Any, what: str) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise JobError(f"{what} is an integer, not {shown(value)}.")
     if not -(1 << 63) <= int(value) < 1 << 63:
-        raise JobError(f"{what} is an integer of 64 bits, and {value} is none.")
+        raise JobError(f"{what} must fit into 64 bits, and {value} does not.")
     return int(value)
 
 

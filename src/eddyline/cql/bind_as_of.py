@@ -42,8 +42,8 @@ def _stream(context: Context, join: exp.Join, inputs: Sequence[Plan]) -> Plan:
     stream = elements_of(inputs[0]) if len(inputs) == 1 else None
     if stream is None:
         message = (
-            f"an as-of join reads streams without a window, and {alias_of(inputs[0])} is none: leave its window out,"
-            " put one on the result (SELECT … ASOF JOIN …) [RANGE …], or use JOIN."
+            f"an as-of join reads streams without a window, and {alias_of(inputs[0])} is something else: leave its"
+            " window out, put one on the result (SELECT … ASOF JOIN …) [RANGE …], or use JOIN."
         )
         raise context.error(message, join)
     return stream

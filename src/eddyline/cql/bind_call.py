@@ -24,7 +24,7 @@ _CASTS: Final = (
 LIST_FUNCTIONS: Final = ("element_at", "try_element_at", "size", "cardinality", "array_size", "array_contains")
 EXPLODE_ALONE: Final = (
     "explode stands in the select list, alone and without grouping: SELECT ts, explode(tags) AS tag FROM S. Put that"
-    " query into FROM to go on with its rows."
+    " query into FROM to filter, group or join its rows."
 )
 _PARTS: Final = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "weekday"}
 NO_CLOCK: Final = "is not available in a query: its answer depends on its elements only, not on the clock."

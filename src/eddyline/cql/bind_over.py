@@ -79,7 +79,7 @@ class OverCollector:
                 raise self.context.error(f"{name.upper()} has no FILTER: filter in WHERE.", node)
             return self._neighbour(node, name, inner, binder)
         if name not in self.context.catalog.aggregates and not is_aggregate(name):
-            raise self.context.error("OVER (…) goes with ranks, LAG, LEAD and aggregates.", node)
+            raise self.context.error("OVER (…) can follow only ranks, LAG, LEAD and aggregates.", node)
         rows, shift = self._frame(node)
         collector = AggregateCollector(self.context)
         collector.call(name, inner, binder, where)
@@ -222,7 +222,7 @@ class OverCollector:
         if self.order is None and not times:
             return
         if times:
-            message = f"OVER (…) goes along the time of the stream: write ORDER BY {times[0].rpartition('.')[2]}."
+            message = f"OVER (…) must follow the time of the stream: write ORDER BY {times[0].rpartition('.')[2]}."
         else:
             message = (
                 "the time of this stream is in none of its columns, so OVER (…) goes without ORDER BY: rows stand in"

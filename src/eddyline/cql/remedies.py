@@ -108,11 +108,11 @@ def nulls_ignored(r: RemedyReader) -> Remedy | None:
             f" {stream} WHERE {value} IS NOT NULL) v ON {keys}v.{order} {compare} {stream}.{order}"
         )
         message = (
-            "NULLs are not skipped; the nearest row with a value is that of an as-of join with those rows. It goes by"
-            f" time alone: {otherwise}"
+            "NULLs are not skipped; the nearest row with a value is that of an as-of join with those rows. It compares"
+            f" times only: {otherwise}"
         )
         if keys:
-            message += " Where a key is NULL there is none."
+            message += " A row whose key is NULL has none."
         return Remedy(message, i, close, query=query)
     return None
 

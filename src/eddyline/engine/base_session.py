@@ -70,7 +70,7 @@ class Declaring(ABC, Generic[Q]):
         """Refuse a property that a session does not have: it would be set, and nothing would happen."""
         if self._complete and not name.startswith("_") and name not in self.__dict__ and not hasattr(type(self), name):
             there = [n for n in dir(type(self)) if getattr(getattr(type(self), n), "fset", None) is not None]
-            known = f" Those that can be set are {', '.join(there)}." if there else ""
+            known = f" The properties that can be set are {', '.join(there)}." if there else ""
             raise AttributeError(f"a session has no property {name!r}.{did_you_mean(name, there)}{known}")
         object.__setattr__(self, name, value)
 
@@ -380,7 +380,9 @@ class Declaring(ABC, Generic[Q]):
             if option == "on_error" and not (isinstance(value, str) and value in ("stop", "invalid")):
                 raise JobError(f"the option 'on_error' is one of stop, invalid, not {check.shown(value)}.")
             if option == "priority" and (not isinstance(value, int) or isinstance(value, bool)):
-                raise JobError(f"the option 'priority' is an integer, larger goes first, not {check.shown(value)}.")
+                raise JobError(
+                    f"the option 'priority' is an integer (a larger one runs first), not {check.shown(value)}."
+                )
             if option == "pinned":
                 check.flag(value, "the option 'pinned'")
             if option == "scheduler":

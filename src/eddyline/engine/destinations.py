@@ -66,7 +66,7 @@ def check_destinations(
     for place in places:
         for folder in state:
             if _real(place.path).is_relative_to(_real(folder)):
-                lies = f"it lies in the folder {folder.name!r} of the checkpoint, which holds state: write elsewhere"
+                lies = f"it is in the folder {folder.name!r} of the checkpoint, which holds state: write elsewhere"
                 raise _error(job, place, lies)
         if job.file is not None and _same(place.path, job.file):
             raise _error(job, place, "this is the job itself, so nothing can be written there")

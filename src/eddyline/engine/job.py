@@ -136,8 +136,8 @@ def _refuse_inside(checkpoint: Path | None, path: Path | None, option: str) -> N
     for folder in _state_folders(checkpoint):
         if path.resolve().is_relative_to(folder.resolve()):
             raise JobError(
-                f"{option} {path} lies in the folder {folder.name!r} of the checkpoint, which holds state: take"
-                " another."
+                f"{option} {path} is in the folder {folder.name!r} of the checkpoint, which holds state: name"
+                " another path."
             )
 
 
@@ -227,7 +227,7 @@ def _run(
                 session.save_to(snapshots, {"results": outputs.cut()})
                 saved = clock.nanoseconds()
             if stopped:  # stopping is not the end of the input
-                raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command goes on from there.")
+                raise KeyboardInterrupt(f"the state is in {checkpoint}; the same command continues from there.")
     if any(not q.running.inputs for q in queries):
         session.advance()
     _write(outputs, queries)
@@ -267,8 +267,8 @@ def _write(outputs: Outputs, queries: Sequence[Query]) -> None:
 def begun_elsewhere(checkpoint: Path, runtime: str) -> JobError:
     """Each runtime keeps its state in its own way; results of two would get mixed up."""
     return JobError(
-        f"--checkpoint {checkpoint} was begun with --runtime {runtime}, and the other runtime cannot go on from it: go"
-        f" on with --runtime {runtime}, or give an empty directory."
+        f"--checkpoint {checkpoint} was begun with --runtime {runtime}, and the other runtime cannot continue it:"
+        f" use --runtime {runtime}, or give an empty directory."
     )
 
 

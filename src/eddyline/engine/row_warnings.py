@@ -124,7 +124,7 @@ class LeftOut:
             return f"{share}{self.remedy()}."
         return (
             f"{share}: is {self.column!r} its column of time? Its times go back by up to"
-            f" {_width(self.behind, self.kind)}. Name another column (TIMESTAMP BY), bring the rows in order of time,"
+            f" {_width(self.behind, self.kind)}. Name another column (TIMESTAMP BY), sort the rows by time,"
             " or declare a slack of that width."
         )
 
@@ -138,7 +138,7 @@ class LeftOut:
             f"{100 * self.disordered // self.arrived} % of the first {self.arrived:,} rows of {self.name} are out of"
             f" order: is {self.column!r} its column of time? Its times go back by up to {_width(self.back, self.kind)}."
             " On Spark the rows of one micro-batch are put in order; inline, or cut into other micro-batches, these"
-            " rows would be late. Name another column (TIMESTAMP BY), bring the rows in order of time, or declare a"
+            " rows would be late. Name another column (TIMESTAMP BY), sort the rows by time, or declare a"
             " slack of that width."
         )
 

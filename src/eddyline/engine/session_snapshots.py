@@ -32,7 +32,7 @@ class Saved(Steered):
         place = folder(directory, "snapshot")
         if not isinstance(extra, Mapping | None) or not all(isinstance(k, str) for k in extra or ()):
             raise JobError(
-                f"what is saved with a snapshot is a dictionary with texts as keys, not {check.shown(extra)}."
+                f"the data saved with a snapshot must be a dictionary with texts as keys, not {check.shown(extra)}."
             )
         try:
             durable.make_folder(place)

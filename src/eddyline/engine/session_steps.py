@@ -31,8 +31,8 @@ class Stepping(Registering):
         stream = self._pushed(name)
         if stream.guard is not None and stream.full:
             raise OverloadError(
-                f"{stream.name!r} holds as much as it may (ON OVERLOAD {stream.guard.spec}), and took no row: bring"
-                " rows or heartbeats to the streams that it waits for, and then push these again."
+                f"the buffer of {stream.name!r} is full (ON OVERLOAD {stream.guard.spec}), and no row was accepted:"
+                " push rows or heartbeats to the streams that it waits for, then push these again."
             )
         if self._graph.is_full(stream):
             self._advance(drain=True)

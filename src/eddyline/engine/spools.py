@@ -129,7 +129,7 @@ class Spools:
         if count and not self._journal.exists():
             raise EddylineError(
                 f"{str(self._journal)!r} is missing: either the checkpoint is not whole, or an older version of"
-                " Eddyline made it, which kept no record of its results; go on with a copy that is whole or with that"
+                " Eddyline made it, which kept no record of its results; continue with a complete copy or with that"
                 " version, or start with an empty directory."
             )
         lines = self._read()
@@ -150,8 +150,8 @@ class Spools:
             for query, file in line.files.items():
                 if query >= self.count:
                     raise EddylineError(
-                        f"{str(self.folder)!r} holds results of a job with more queries; bring back the job that it"
-                        " had, or start with an empty directory."
+                        f"{str(self.folder)!r} holds results of a job with more queries; use the job that it was"
+                        " made with, or start with an empty directory."
                     )
                 self._checked(query, segment, file)
         self.lines, self._waiting = lines, {}

@@ -214,7 +214,7 @@ def named_query(queries: Sequence[NamedItem], name: str | None) -> NamedItem:
     found = next((q for q in queries if q.name.lower() == name.lower()), None)
     if found is None:
         names = [q.name for q in queries]
-        said = did_you_mean(name, names) or (f" Those that run are {', '.join(names)}." if names else "")
+        said = did_you_mean(name, names) or (f" The running queries are {', '.join(names)}." if names else "")
         raise JobError(f"no query {name!r} is running.{said}")
     return found
 

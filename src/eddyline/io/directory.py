@@ -80,7 +80,7 @@ class DirectorySource:
         seen = set(self.order)
         for name in list(self.order):
             if not (self.folder / name).is_file():
-                message = "it was read before, and its rows must be passed over to go on from there"
+                message = "it was read before, and its rows must be skipped to continue from there"
                 raise EddylineError(f"{name} is not in the watched directory {self.folder.name!r} any more: {message}.")
             yield from self.reader(self.folder / name, self.schema).open(wanted, batch_rows)
         quiet_since = self._clock.nanoseconds()

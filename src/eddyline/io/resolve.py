@@ -40,7 +40,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "null": "a text that means NULL in CSV, beside the empty one",
     "dictionary": "hand Parquet strings over dictionary-encoded (where the file stores them so to good effect)",
     "strict": "stop at the first malformed row (false)",
-    "watch": "go on with files that appear later in the directory (false)",
+    "watch": "also read files that appear later in the directory (false)",
     "arrival": "stamp the rows of a finite source when they are read, not by a column of time (false)",
     "poll": "seconds between two looks at a watched directory (1)",
     "until_idle": "end a watched directory after so many seconds without a new file",
@@ -81,7 +81,7 @@ def _open(spec: Any, base: Path | None, schema: pa.Schema | None, options: Mappi
     if is_frame(spec):
         raise JobError(
             "only ed.Session(spark) reads a Spark DataFrame, and this session runs in this process: pass df.toArrow(),"
-            " which brings all rows here, or declare it in a session of the SparkSession."
+            " which copies all rows to this process, or declare it in a session of the SparkSession."
         )
     if not isinstance(spec, str):
         return memory_source(spec, schema)

@@ -75,8 +75,8 @@ def shape_of(e: Expr, shapes: Mapping[str, Shape]) -> Shape | None:
             return Shape(found.degree, root=True)
         case _:
             raise NotPolynomial(
-                f"{describe(e)!r} is no polynomial of time: modelled values take +, −, ·, division by what is not "
-                "modelled, whole powers and one square root around all."
+                f"{describe(e)!r} is no polynomial of time: modelled values take +, −, ·, division by values "
+                "that are not modelled, whole powers and one outermost square root."
             )
 
 

@@ -97,8 +97,8 @@ class FittedStore:
         if not self.model.key or samples < FEW_SAMPLES or signals <= samples / 2:
             return None
         return (
-            f"{samples} samples are of {signals} signals, which {', '.join(self.model.key)} tell apart: name the "
-            "columns that really do, ERROR WITHIN … BY (column)."
+            f"{samples} samples belong to {signals} signals, by the key {', '.join(self.model.key)}: name the "
+            "columns that identify a signal, ERROR WITHIN … BY (column)."
         )
 
     def samples(self, time: Int64s, columns: Mapping[str, pa.Array], coded: bool) -> Samples:

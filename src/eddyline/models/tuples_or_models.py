@@ -148,8 +148,8 @@ class KeyChoice:
         first = shown(int(changed[0]))
         which = first if len(changed) == 1 else f"{len(changed)} keys, the first {first}"
         because = (
-            "segments of {key} hold {length:.3g} samples, and {rate:.3g} instants are asked for a sample: models take "
-            "{models:.0f} ns a sample, tuples {tuples:.0f}"
+            "segments of {key} hold {length:.3g} samples, and {rate:.3g} instants are evaluated for each sample: "
+            "models take {models:.0f} ns a sample, tuples {tuples:.0f}"
         )
         evidence = {
             "key": which, "keys": len(changed), "length": float(self.length[changed].mean()),

@@ -50,7 +50,7 @@ def window_plan(program: pg.Program, model: FittedRows, prefix: str) -> WindowPl
     if isinstance(node, pg.Join):
         return "signals are joined"
     if not isinstance(node, pg.Aggregate):
-        return "no window is asked for"
+        return "the query has no window"
     if node.partial:
         return "windows may be covered in part (PARTIAL)"
     if node.width == 0:
@@ -63,9 +63,9 @@ def window_plan(program: pg.Program, model: FittedRows, prefix: str) -> WindowPl
     if not all(names & grouped for names in keys):
         return "an extreme over several signals"
     if not all(_linear(e, shapes) for _, _, e in node.functions):
-        return "what is aggregated is not linear in the samples"
+        return "the aggregated value is not linear in the samples"
     if any(isinstance(p, Call) and p.function == "divide" and columns_of(p.args[1]) for p in _parts(node)):
-        return "what is aggregated is divided by a column"
+        return "the aggregated value is divided by a column"
     distinct = list(dict.fromkeys(e for _, _, e in node.functions))
     arguments = pg.Map(_without_conditions(node.input), tuple((f"{_ARGUMENT}{j}", e) for j, e in enumerate(distinct)))
     names = tuple(f"{_VALUE}{name}" for name, _, _ in node.functions)

@@ -181,5 +181,5 @@ class BoundMatch(Operator):
         value, each = self.on.text, " for each key" if self.on.equal else ""
         kept = f"the least and the greatest {value}{each}" if self.grows else f"the values of {value}{each}, in order"
         if self.forget:
-            return f"{kept}; rows of the left side are judged once and not kept"
+            return f"{kept}; rows of the left side are evaluated once and not kept"
         return f"the rows of the left side and {kept}: the least and the greatest decide whether a row has a partner"

@@ -152,9 +152,9 @@ class JudgedOnce(Within):
 
     def describe(self) -> str:
         own = (
-            "the ids of rows that passed, until they leave: functions are asked about a row once"
+            "the ids of rows that passed, until they leave, so that functions are evaluated once for a row"
             if self.keys is None
-            else f"what was said of {', '.join(self.keys)}, as long as such a row is there: functions are asked once"
+            else f"the results for {', '.join(self.keys)}, as long as such a row is there: functions are evaluated once"
         )
         return "; ".join(x for x in (self.inner.describe(), own) if x)
 

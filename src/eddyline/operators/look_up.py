@@ -63,4 +63,4 @@ class LookUp(Operator):
         return len(self.table), self.table.nbytes
 
     def describe(self) -> str:
-        return "the keys of the constant relation; elements are judged once and not kept"
+        return "the keys of the constant relation; elements are evaluated once and not kept"

@@ -147,7 +147,7 @@ class MatchOperator(Operator):
 
     def describe(self) -> str:
         if self.passing == "left":
-            return "the rows of the constant right side; rows of the left side are judged once and not kept"
+            return "the rows of the constant right side; rows of the left side are evaluated once and not kept"
         if self.passing == "right":
             return "the rows of the constant left side with their numbers of partners; nothing of the right side"
         return "the rows of both sides, because either may change the answer for the other"

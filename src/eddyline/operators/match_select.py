@@ -55,4 +55,6 @@ class MatchSelect(SelectionOperator):
         return sum(rows for rows, _ in sizes), sum(nbytes for _, nbytes in sizes)
 
     def describe(self) -> str:
-        return "the keys on the right sides of IN and EXISTS; rows are judged once, at their own instant, and not kept"
+        return (
+            "the keys on the right sides of IN and EXISTS; rows are evaluated once, at their own instant, and not kept"
+        )

@@ -179,7 +179,7 @@ class MJoin(Operator):
         if TAKEN in state:
             raise JobError(
                 f"{self.name} had handed its rows over to a constrained join, which the option 'constraints' no longer"
-                " allows: bring back the options that the query had."
+                " allows: use the options that the query had."
             )
         for reader in self.arrays.readers.values():
             reader.leave()
@@ -273,8 +273,8 @@ class MJoin(Operator):
         passing = [s.spec.label or "an input" for s in self.sides if s.spec.passing]
         if passing:
             return (
-                f"{', '.join(kept)}: {why}; nothing of {', '.join(passing)} beyond the instant at hand: "
-                "nothing that comes later joins with it, and no deletion can show"
+                f"{', '.join(kept)}: {why}; nothing of {', '.join(passing)} beyond the present instant: no "
+                "later row joins with it, and no deletion can show"
             )
         if all(s.spec.window is not None for s in self.sides):
             modes = {s.spec.deletes for s in self.sides if not isinstance(s.spec.window, Unbounded)}

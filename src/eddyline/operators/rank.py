@@ -216,7 +216,7 @@ class RankOperator(Operator):
         if self.forever:
             return f"the rows {of} up to rank {self.limit} in order: nothing leaves, so no other can come up again"
         if self.limit is None:
-            return f"all rows {of} in order; without a bound a change numbers all rows behind it anew"
+            return f"all rows {of} in order; without a bound a change renumbers all rows behind it"
         return f"all rows {of} in order, since one may come up when another leaves"
 
 

@@ -177,7 +177,7 @@ class StarLookUp(Operator):
 
     def describe(self) -> str:
         names = ", ".join(r.spec.label for r in self.relations)
-        return f"the rows of {names} by key; what is looked up in them is not kept: they never change"
+        return f"the rows of {names} by key; the rows of the stream are not kept, since these never change"
 
     def adapts(self) -> list[str]:
         return self.routes.adapts()

@@ -31,7 +31,7 @@ from eddyline.streamon.decision import PLANNER, Decision
 from eddyline.streamon.wording import Evidence, sentence
 
 CHOICE = "choice of an operator"
-BACK = "bring back the options (or the version of Eddyline) that it had"
+BACK = "use the options (or the version of Eddyline) that it had"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def explain(plan: PlanGraph) -> str:
     lines = [plan.text.strip(), "", f"result   {RESULTS[plan.result]}", "", "plan"]
     lines += [f"  {line}" for line in _tree(plan, plan.root, "", "", set())]
     lines += ["", "state"]
-    lines += [f"  {line}" for line in _kept(plan)] or ["  none: every element is judged once and forgotten"]
+    lines += [f"  {line}" for line in _kept(plan)] or ["  none: every element is evaluated once and not kept"]
     lines += _read_by_others(plan)
     lines += _adapting(plan.nodes)
     # What single shards decided is printed beside the shards.

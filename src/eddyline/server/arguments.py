@@ -29,10 +29,10 @@ def add_serve(commands: Any) -> None:
         type=_proxy,
         action="append",
         default=[],
-        help="a proxy before the server, which says whose requests it passes on (X-Forwarded-For)",
+        help="a proxy in front of the server, whose X-Forwarded-For names the client",
     )
     serve.add_argument(
-        "--data", metavar="DIR", type=Path, action="append", default=[], help="a folder below which sources may lie"
+        "--data", metavar="DIR", type=Path, action="append", default=[], help="a folder whose files may be sources"
     )
     serve.add_argument(
         "--functions",
@@ -47,7 +47,7 @@ def add_serve(commands: Any) -> None:
         ("--max-declarations", _DEFAULTS.declarations, "declarations"),
         ("--max-memory", _DEFAULTS.memory, "bytes of the process above which nothing more is taken"),
         ("--max-followers", _DEFAULTS.followers, "connections that follow something"),
-        ("--retain", _DEFAULTS.retained_rows, "results that a query keeps for followers that come back"),
+        ("--retain", _DEFAULTS.retained_rows, "results of a query that are kept for followers that reconnect"),
     ):
         serve.add_argument(option, metavar="N", type=_positive, default=default, help=f"{what} ({default:,})")
     serve.add_argument(
@@ -62,7 +62,7 @@ def add_serve(commands: Any) -> None:
         metavar="SECONDS",
         type=_seconds,
         default=_DEFAULTS.slow_seconds,
-        help="that a reader may leave an event (10)",
+        help="in which a reader must take an event (10)",
     )
     serve.add_argument(
         "--header-seconds",
@@ -78,9 +78,9 @@ def add_serve(commands: Any) -> None:
         help="where queries run: in this process, or on Spark",
     )
     serve.add_argument("--master", metavar="URL", help="of Spark (all cores of this machine)")
-    serve.add_argument("--shards", metavar="N", type=_positive, help="that a query on Spark is split over, for good")
-    serve.add_argument("--new-token", action="store_true", help="forget the token for changes, and make another one")
-    serve.add_argument("--demo", action="store_true", help="bring a demo stream and queries that watch it")
+    serve.add_argument("--shards", metavar="N", type=_positive, help="of a query on Spark; fixed at the first start")
+    serve.add_argument("--new-token", action="store_true", help="replace the token for changes by a new one")
+    serve.add_argument("--demo", action="store_true", help="add a demo stream and queries that read it")
     serve.add_argument("--traceback", action="store_true", help="show where an error came from")
     serve.set_defaults(action=_serve, parser=serve)
 

@@ -112,7 +112,7 @@ class Demo(threading.Thread):
                 self._push("alerts", self._rows.alerts(last, now))
             except EddylineError as error:  # such as a stream that was ended
                 if not self._stopped.is_set():
-                    print(f"the demo brings no more rows: {error}", file=sys.stderr, flush=True)
+                    print(f"the demo has stopped: {error}", file=sys.stderr, flush=True)
                 return
             last = now
 

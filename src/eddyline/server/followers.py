@@ -137,9 +137,9 @@ class Followers:
                 if error.errno not in FULL:
                     if not transport.is_closing():
                         self._lost(process)
-                    raise Ended("the process that serves followers has ended: come back.") from error
+                    raise Ended("the process that serves followers has ended: try again.") from error
             if time.monotonic() > until:
-                raise ComeBack("the process that serves followers has too much to do: come back later.")
+                raise ComeBack("the process that serves followers is overloaded: try again later.")
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _running(self) -> _Process:
@@ -156,7 +156,7 @@ class Followers:
                 await asyncio.wait_for(asyncio.shield(process.ready), START_SECONDS)
             except ConnectionError as error:
                 self._lost(process)
-                raise Ended("the process that serves followers has ended while it started: come back.") from error
+                raise Ended("the process that serves followers ended while it started: try again.") from error
             except TimeoutError as error:
                 self._lost(process)
                 raise ComeBack(

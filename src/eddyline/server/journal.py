@@ -152,7 +152,7 @@ class Journal:
             last, first = self.last, self.first
             recent = list(self._recent)
         if after > last:
-            raise Gone(f"row {after} was never given out: the last one is {last}.")
+            raise Gone(f"row {after} does not exist yet: the last one is {last}.")
         if after + 1 < first:
             raise Gone(f"rows up to {first - 1} are not retained any more; those after {first - 1} are.")
         if recent and recent[0].first <= after + 1:

@@ -244,7 +244,7 @@ class Relay:
             self._close(follower)
         elif was_blocked and follower.since - began > self._slow:
             self._dropped += 1
-            reason = f"this reader did not take an event for {self._slow:g} seconds; come back with its id"
+            reason = f"this reader did not read an event for {self._slow:g} seconds; reconnect with its id"
             self._finish(follower, "dropped", {"reason": reason, "last": follower.position})
         else:
             progress = self._progress[follower.entry]

@@ -102,7 +102,7 @@ async def follow(request: Request, name: str, after: str | None = None) -> Respo
     journal = context.service.query(name).journal
     position = _after(journal, request.headers.get("last-event-id") or after, journal.first - 1)
     if position > journal.last:
-        raise JobError(f"row {position} was never given out: the last one is {journal.last}.")
+        raise JobError(f"row {position} does not exist yet: the last one is {journal.last}.")
     await context.followers.hand_over(request.state.connection.transport, journal, position)
     return HandedOver()
 

@@ -311,7 +311,7 @@ class SparkService(Service):
         path.unlink()
 
     def heartbeat(self, name: str, moment: Any) -> None:
-        raise Refused("a server on Spark takes no heartbeats: time goes on with the rows; run it inline for them.")
+        raise Refused("a server on Spark takes no heartbeats: time advances with the rows; run it inline for them.")
 
     def finish(self, name: str) -> None:
         raise Refused("a server on Spark ends no stream; run it inline, or drop the queries that read it.")

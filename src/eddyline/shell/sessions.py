@@ -58,7 +58,7 @@ def chosen(names: list[str], name: str | None) -> str:
 class Local:
     """A session of this process."""
 
-    left = "{name} rests; \\watch {name} goes on with it."
+    left = "{name} is paused; \\watch {name} continues it."
 
     def __init__(self, session: Session) -> None:
         self.session = session

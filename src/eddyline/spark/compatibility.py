@@ -139,7 +139,7 @@ class Change:
 def wrong_format(found: object) -> str:
     return (
         f"the state in this checkpoint has format {found}, and this version of Eddyline reads format {FORMAT}: nothing"
-        " of it can be kept here. Go on with the version that wrote it; or start with an empty checkpoint directory"
+        " of it can be kept here. Continue with the version that wrote it, or start with an empty checkpoint directory"
         " and an empty output: a replay of the sources from their start gives the same answers."
     )
 
@@ -180,7 +180,7 @@ def _query_changes(then: Facts, now: Facts) -> Iterator[Change]:
             else:
                 yield Change(
                     f"the query has the same text and another plan: {_steps(old['plan'], new['plan'])}",
-                    "bring back the streams' columns, the options or the version of Eddyline that it had",
+                    "use the streams' columns, the options or the version of Eddyline that it had",
                     answers=old["columns"] != new["columns"],
                 )
         elif old["columns"] != new["columns"]:
@@ -243,9 +243,9 @@ def explain(then: Facts, now: Facts) -> str:
         [
             "the state in this checkpoint cannot be taken over, because what made it has changed:",
             *(f"- {c}." for c in found),
-            "To keep everything, undo this and start again: it goes on where it stopped. Otherwise nothing of the state"
-            " can be kept: start with an empty checkpoint directory and an empty output; where the sources can be read"
-            f" again, a replay from their start gives {replay}.",
+            "To keep everything, undo this and start again: it continues where it stopped. Otherwise nothing of the"
+            " state can be kept: start with an empty checkpoint directory and an empty output; where the sources can"
+            f" be read again, a replay from their start gives {replay}.",
             "The sink, the master, cores and executors, slack, idle intervals and names of metrics may change freely;"
             " the number of Spark's state partitions stays what it was in the checkpoint.",
         ]

@@ -48,7 +48,7 @@ class ExplainedQuery(Protocol):
 def explain(query: ExplainedQuery) -> str:
     stateless = query.stateless
     if stateless is not None:
-        said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is judged where it is read"]
+        said = [query.bound.text.strip(), "", "on Spark, without a shuffle: each element is evaluated where it is read"]
         said += [f"  {line}" for line in stateless.explain()]
         by_now = [] if query.frame_observation is None else list(query.frame_observation.read().explain())
         return "\n".join([*said, *(["", "by now", *(f"  {line}" for line in by_now)] if by_now else [])])
@@ -132,7 +132,7 @@ def ordered_together(filters: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"{operator} in {_shards([f['shard'] for f in some])}: ordered by the policy {policy}")
         for place, number in enumerate(order, 1):
             asked, passed = (sum(f[n][number] for f in some) for n in ("asked", "passed"))
-            known = matched(passed / asked, asked, bool(some[0].get("joins"))) if asked else "not asked yet"
+            known = matched(passed / asked, asked, bool(some[0].get("joins"))) if asked else "not evaluated yet"
             lines.append(f"  {place}. {some[0]['filters'][number]}: {known}")
     return lines
 

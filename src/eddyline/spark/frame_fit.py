@@ -90,7 +90,7 @@ def collected(df: DataFrame) -> pa.Table:
     """A DataFrame of segments as the segment table that ``ed.fit`` would give."""
     layout = layout_of(df)
     if layout is None:
-        raise JobError("segment_table takes a DataFrame of segments, as eds.fit makes it, and this one is none.")
+        raise JobError("segment_table takes a DataFrame of segments, as eds.fit makes it, and this is not one.")
     found = df.toArrow()
     keys = from_spark(StructType([f for f in df.schema.fields if f.name in layout.key]))
     return as_segments(found, layout, [keys.field(k).type for k in layout.key])

@@ -332,7 +332,7 @@ def _now_or_later(streams: Mapping[str, Any], build: Callable[[DataFrame | None]
     if not open_places:
         return build(None)
     if len(open_places) > 1:
-        raise JobError(f"transform brings one DataFrame, and {' and '.join(open_places)} have none; pass the others.")
+        raise JobError(f"transform passes one DataFrame, and {' and '.join(open_places)} have none; pass the others.")
     return build
 
 

@@ -86,7 +86,7 @@ def _run_job(
                 spark = local_session(master, warm=True)
                 session.attach(spark, begun if shards is None else shards, sized=not connect)
             if progress is not None:
-                progress.note(f"Spark is there ({_tasks(spark)}); the first micro-batch is on its way")
+                progress.note(f"Spark has started ({_tasks(spark)}); waiting for the first micro-batch")
 
     session.start = start
     queries = declare_job(session, job, out, report, checkpoint, bundle)

@@ -62,15 +62,15 @@ def _read(checkpoint: Path) -> dict[str, Any] | None:
         found = dict(json.loads(path.read_bytes()))
     except FileNotFoundError:
         raise EddylineError(
-            f"{path} is missing: either the checkpoint is not whole, or an older version of Eddyline made it; go on"
-            " with a copy that is whole or with that version, or start with an empty directory."
+            f"{path} is missing: either the checkpoint is not whole, or an older version of Eddyline made it; continue"
+            " with a complete copy or with that version, or start with an empty directory."
         ) from None
     except (OSError, ValueError, TypeError):
         raise EddylineError(f"{path} cannot be read: the checkpoint is damaged; start with an empty one.") from None
     if "digest" not in found and "facts" in found:
         raise EddylineError(
-            f"an older version of Eddyline made the checkpoint {checkpoint}, and kept no record of its results: go on"
-            " with that version, or start with an empty directory."
+            f"an older version of Eddyline made the checkpoint {checkpoint}, and kept no record of its results:"
+            " continue with that version, or start with an empty directory."
         )
     if found.pop("digest", None) != _digest(found):
         raise EddylineError(

@@ -133,7 +133,7 @@ class JobRun:
         with _own_sentences():
             problem = None if self.stop.asked else self._watch(writer.start())
             if self.stop.asked and self.failed is None:
-                raise KeyboardInterrupt(f"the state is in {folder}; the same command goes on from there." * lasting)
+                raise KeyboardInterrupt(f"the state is in {folder}; the same command continues from there." * lasting)
             if problem is not None:
                 raise problem
 

@@ -107,7 +107,7 @@ def why_not(expr: Expr) -> str | None:
     if any(map(_many_wildcards, parts)):
         return "with so many wildcards Java takes longer than to ship the row"
     if compile_expr(expr).can_fail:
-        return "it can fail, and an error is forgotten where another condition drops the row"
+        return "it can fail, and an error is discarded where another condition drops the row"
     return None if native(expr) is not None else "Spark would compute it otherwise"
 
 

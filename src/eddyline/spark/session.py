@@ -144,8 +144,8 @@ class SparkRuntime(Declaring[SparkQuery]):
         timestamp = arguments[0] if arguments else options.get("timestamp")
         if is_frame(source) and timestamp is None:
             raise JobError(
-                f"the relation {name!r} is constant and goes to every shard, so its rows must be at hand: pass"
-                " df.toArrow(), a table, a pandas frame or a path instead of a DataFrame."
+                f"the relation {name!r} is constant and is sent to every shard, so its rows must be in this process:"
+                " pass df.toArrow(), a table, a pandas frame or a path instead of a DataFrame."
             )
         super().relation(name, source, *arguments, **options)
 

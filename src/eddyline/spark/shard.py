@@ -295,7 +295,7 @@ class ShardEngine:
         """Panes that were made where rows were read, each blob with the smallest time of an element in it."""
         if any(low < self.bound(lane) for _, low in panes):
             raise EddylineError(
-                f"{self.group.lanes[lane].source!r} did not bring the same rows when a micro-batch was run again, and"
+                f"{self.group.lanes[lane].source!r} did not return the same rows when a micro-batch was run again, and"
                 " what is late depends on them: start the query again, from a source that can be replayed."
             )
         operator = self.panes_of(self.group.lanes[lane])

@@ -1,7 +1,7 @@
 """Plans that judge each element once, on Spark: no shuffle, no state, and as little Python as possible.
 
 A query that only selects and projects the elements of one stream (or of several, side by side: ``UNION ALL``) has an
-answer that depends on each element alone, so every element is judged where Spark reads it:
+answer that depends on each element alone, so every element is evaluated where Spark reads it:
 
 1. rows without a timestamp are invalid, and are removed;
 2. conjuncts that Spark can compute with the engine's own meaning (``native``) are its filter, where it may push them
@@ -284,7 +284,7 @@ class StatelessPlan:
 
     def explain(self) -> list[str]:
         """What Spark computes by itself, what runs in Python, and what is shipped there."""
-        lines = ["no shuffle and no state: every element is judged where Spark reads it"]
+        lines = ["no shuffle and no state: every element is evaluated where Spark reads it"]
         for b in self.branches:
             place = f"{b.stream.name}: " if len(self.branches) > 1 else ""
             lines += [place + line for line in _explain(b)]

@@ -52,7 +52,7 @@ class Strategy:
 KINDS: dict[str, Kind] = {
     k.option: k
     for k in (
-        Kind("filters", "filter", "a-greedy(p=0.05)", "the order in which the conjuncts of a WHERE are asked"),
+        Kind("filters", "filter", "a-greedy(p=0.05)", "the order in which the conjuncts of a WHERE are evaluated"),
         Kind("routing", "routing", "default(sets=2)", "an order of conjuncts or joined relations for each kind of row"),
         Kind("joins", "join", "a-greedy(p=0.05)", "the order in which an element is joined with the other inputs"),
         Kind("caches", "cache", "global(interval=10000)", "the subresults that a join of three or more inputs caches"),

@@ -109,7 +109,7 @@ class SpillFile:
     def _damaged(self, what: str) -> EddylineError:
         return EddylineError(
             f"{self.path} cannot be read, or was damaged while the query ran ({what}): the rows spilled to it are lost."
-            " Go on from a snapshot, with a spill directory to which no other program writes."
+            " Continue from a snapshot, with a spill directory to which no other program writes."
         )
 
     def _refused(self, error: OSError) -> EddylineError:

@@ -107,7 +107,7 @@ def obstacle(node: Join, options: Mapping[str, Any]) -> str | None:
 
     for option in OTHER_JOIN_OPTIONS:
         if options.get(option) is not None:
-            return f"the option '{option}' asks for another join"
+            return f"the option '{option}' names another join"
     for child in node.inputs:
         if not is_kept_by_join(child):
             return f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window"

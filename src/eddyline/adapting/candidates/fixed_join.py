@@ -31,7 +31,7 @@ class FixedJoinCandidate(Candidate):
         nothing = joining.nothing_to_adapt(len(node.inputs), lambda: is_simple(node))
         named = [f"'{n}'" for n, value in (("joins", joining.joins), ("caches", joining.caches)) if value is not None]
         if nothing is None and named:
-            return Refused(f"the option {' and '.join(named)} asks for policies that change the plan")
+            return Refused(f"the option {' and '.join(named)} names policies that change the plan")
         return nothing or "orders stay as written, and nothing is measured"
 
     def cost(self, node: Join, planning: Planning) -> float:

@@ -35,7 +35,7 @@ class StarLookUpCandidate(Candidate):
         if obstacle is not None:
             return Refused(obstacle, asked=True)
         labels = ", ".join(r.label for r in star.relations)
-        return f"each row asks {labels} in an order of its own"
+        return f"each row is looked up in {labels} in an order of its own"
 
     def cost(self, node: Join, planning: Planning) -> float:
         """A row is looked up in the best order for its content, and is not put into an index."""

@@ -30,7 +30,7 @@ CHOICE = NamedChoice(
 PATIENCE = Parameter(
     "patience", 1, 10**9, "arrivals without a saving after which the plain join takes over: fewer cost less", whole=True
 )
-W = Parameter("W", 1, 10**9, "arrivals that are looked at before k is lowered: more follow a change later", whole=True)
+W = Parameter("W", 1, 10**9, "arrivals that are evaluated before k is lowered: more follow a change later", whole=True)
 P = Parameter("p", 0, 1, "share of rows that are kept to see larger distances: more notice increases sooner")
 C = Parameter("c", 0, 100, "k_e = c · k_u: more keeps more rows and notices increases sooner")
 

@@ -28,7 +28,10 @@ LEAST_GAIN = Parameter(
     "alpha", 0, 1, "an order must cost less than this share of the current one, where they differ: smaller is steadier"
 )
 OVERHEAD = Parameter(
-    "overhead", 0, 1, "share of the work that profiling may cost: larger affords more tuples where filters are dear"
+    "overhead",
+    0,
+    1,
+    "share of the work that profiling may cost: larger profiles more tuples where filters are expensive",
 )
 DRIFT = Parameter(
     "drift", 0, 100, "standard deviations that a drop rate must have moved: smaller notices more, and more false alarms"

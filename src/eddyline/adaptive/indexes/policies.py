@@ -38,7 +38,11 @@ COSTS = NamedChoice(
 )
 COUNT = Parameter("count", 1, 64, "hash indices of each state: more serve more patterns and cost upkeep", whole=True)
 EXPLORE = Parameter(
-    "explore", 1, 10**9, "at most one row in so many goes another way: more learn sooner and cost more", whole=True
+    "explore",
+    1,
+    10**9,
+    "at most one row in so many takes another route: fewer rows learn later and cost less",
+    whole=True,
 )
 ROUTE = NamedChoice("routes", ROUTES, "how a batch finds its next state")
 PARTITION = Parameter("partition", 1, 65_536, "rows of a time partition: fewer follow a change sooner", whole=True)

@@ -49,7 +49,7 @@ class BoundsMatch(Candidate):
 
     def suits(self, node: Matching, planning: Planning) -> str | Refused:
         if node.bounds is None:
-            return Refused("what is left beside the equalities is not one comparison")
+            return Refused("the condition beside the equalities is not a single comparison")
         return "the bounds of the right values decide which rows have a partner"
 
     def cost(self, node: Matching, planning: Planning) -> float:

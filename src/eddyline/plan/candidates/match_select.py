@@ -24,7 +24,7 @@ class MatchSelectCandidate(Candidate):
 
     def suits(self, node: Select, planning: Planning) -> str | Refused:
         sought = flattened(node).sought(planning.kind)
-        return Refused(sought) if isinstance(sought, str) else "rows are judged once, by all conjuncts alike"
+        return Refused(sought) if isinstance(sought, str) else "rows are evaluated once, by all conjuncts together"
 
     def cost(self, node: Select, planning: Planning) -> float:
         """One look-up for each membership."""

@@ -28,7 +28,7 @@ class EquationSystem(Candidate):
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
         if node.predict:
-            return Refused("results are final, and predictions are asked for")
+            return Refused("its results are final, and the query has PREDICT")
         if node.program.bound is not None:
             return "samples are fitted within bounds, and their segments are solved for time"
         return "segments of models are solved for time"
@@ -61,7 +61,7 @@ class Prediction(Candidate):
 
     def suits(self, node: ModelQuery, planning: Planning) -> str | Refused:
         if not node.predict:
-            return Refused("no predictions are asked for")
+            return Refused("the query has no PREDICT")
         return "models are solved for instants to come, whenever a segment begins"
 
     def cost(self, node: ModelQuery, planning: Planning) -> float:

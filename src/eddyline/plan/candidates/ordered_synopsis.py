@@ -24,8 +24,8 @@ class OrderedSynopsis(Candidate):
 
     def suits(self, node: Rank, planning: Planning) -> str | Refused:
         if node.limit is None:
-            return "a change numbers the rows behind it anew, since no condition bounds the rank"
-        return f"a change numbers the rows behind it anew, up to rank {node.limit}"
+            return "a change renumbers the rows behind it, since no condition bounds the rank"
+        return f"a change renumbers the rows behind it, up to rank {node.limit}"
 
     def cost(self, node: Rank, planning: Planning) -> float:
         """The way down a tree, and half of the rows that have a number."""

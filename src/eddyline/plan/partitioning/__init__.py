@@ -84,7 +84,7 @@ def partition(plan: Plan, catalog: Catalog, shards: int, rates: Mapping[str, flo
     places = Places(plan)
     sources = sources_of(places, catalog, rates or {})
     if shards == 1:
-        return replace(lay_out(places, catalog, Grid((), ()), sources), reasons=("one shard, as asked",))
+        return replace(lay_out(places, catalog, Grid((), ()), sources), reasons=("one shard, as requested",))
     layouts = Layouts(catalog, places)
     found = lay_out(places, catalog, choose(layouts.choices(plan), sources, shards), sources)
     reasons = found.reasons if found.shares else explain_one_shard(layouts.obstacles)

@@ -60,7 +60,7 @@ def _needs_all(p: ModelQuery) -> str:
     from eddyline.models.sources import DeclaredRows, FittedRows
 
     if p.predict:
-        return "predictions are made anew at the instants at which any signal is corrected"
+        return "predictions are computed again at the instants at which any signal is corrected"
     if p.horizon is None and any(isinstance(m, DeclaredRows) for m in p.models):
         return "declared models without HORIZON hold until all signals end"
     if any(isinstance(m, FittedRows) for m in p.models):

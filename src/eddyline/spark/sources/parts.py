@@ -112,8 +112,8 @@ class Parts:
         if place.files and place.files != self._checksum(place):
             last = self.names[min(place.part, len(self.names) - 1)]
             raise EddylineError(
-                f"the files up to {last} are not those that were read before the checkpoint was made: put them"
-                " back as they were; where files come later, watch their directory (watch = true)."
+                f"the files up to {last} are not those that were read before the checkpoint was made: restore"
+                " them; where files are added later, watch their directory (watch = true)."
             )
 
     def _checksum(self, place: Place) -> int:
