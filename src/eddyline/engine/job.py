@@ -51,7 +51,7 @@ def declare_job(
     bundles = [] if bundle is None else bundle_paths(bundle, names)
     further = [("--report", report), *(("--bundle", path) for path in bundles)]
     check_destinations(job, statements, out, further, _state_folders(checkpoint))
-    with _noted():
+    with _warnings_as_notes():
         for statement in statements:
             query = session.declare(statement)
             if isinstance(statement, QueryStatement) and query is not None:
@@ -63,7 +63,7 @@ def declare_job(
 
 
 @contextmanager
-def _noted() -> Iterator[None]:
+def _warnings_as_notes() -> Iterator[None]:
     """Warnings about inputs are notes on the command line, whose user has no line of Python that they could name."""
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -146,6 +146,29 @@ def _state_folders(checkpoint: Path | None) -> list[Path]:
     return [] if checkpoint is None else [checkpoint / own for own in (RESULTS, "pieces", SPARK_STATE)]
 
 
+def checked_job(path: Path, report: Path | None, learned: Path | None, begun: JobError | None) -> JobText:
+    """The text of a job whose files can be written; ``begun``: why its checkpoint is not of this runtime."""
+    check_writable(report, "--report", folder=False)
+    if begun is not None:
+        raise begun
+    job = read_job(path)
+    check_writable(learned, "--learned", folder=False)
+    return job
+
+
+@contextmanager
+def completed(outputs: Outputs, progress: Progress | None) -> Iterator[None]:
+    """Close the outputs behind the run, after the last line of progress; an error removes what was written."""
+    try:
+        yield
+        if progress is not None:
+            progress.finish()
+        outputs.close()
+    except BaseException:
+        outputs.abort()
+        raise
+
+
 @owning_checkpoint
 def run_job(
     path: Path,
@@ -165,11 +188,8 @@ def run_job(
     standard error says what was written where."""
     clock = SystemClock()
     begin = clock.nanoseconds()
-    check_writable(report, "--report", folder=False)
-    if checkpoint is not None and (checkpoint / SPARK_STATE).exists():
-        raise begun_elsewhere(checkpoint, "spark")
-    job = read_job(path)
-    check_writable(learned, "--learned", folder=False)
+    other = checkpoint if checkpoint is not None and (checkpoint / SPARK_STATE).exists() else None
+    job = checked_job(path, report, learned, None if other is None else begun_elsewhere(other, "spark"))
     session = Session(strict=strict, base=job.base, learned=learned, spill=spill)
     session.warns = False  # notes are written instead
     queries = declare_job(session, job, out, report, checkpoint, bundle)
@@ -179,15 +199,8 @@ def run_job(
     finite = all(f.source.finite for f in session.feeds.values())
     results = [Result(q.running.query.name, q.running.query.target, q.schema) for q in queries]
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
-    try:
-        with _compiling_shown(progress):
-            _run(session, queries, outputs, checkpoint, progress, recorder, clock)
-        if progress is not None:
-            progress.finish()
-        outputs.close()
-    except BaseException:
-        outputs.abort()
-        raise
+    with completed(outputs, progress), _compiling_shown(progress):
+        _run(session, queries, outputs, checkpoint, progress, recorder, clock)
     if learned is not None:
         session.save_learned()
     write_done(outputs, quiet)

@@ -26,15 +26,21 @@ _NEGATED = {"lt": "ge", "le": "gt", "eq": "ne", "ne": "eq", "ge": "lt", "gt": "l
 
 
 def by_instants(program: pg.Program) -> str | None:
-    """None if the answer at an instant is that of each signal's values there alone; otherwise what hinders it."""
+    """None if the answer at an instant is that of each signal's values there alone; otherwise the reason why not."""
     if program.sample is None:
         return "the result is segments"
-    node = program.root
-    while isinstance(node, pg.Restrict | pg.Map):
-        node = node.input
+    node = below_conditions(program)
     if isinstance(node, pg.Join):
         return "signals are joined"
     return AGGREGATED if isinstance(node, pg.Aggregate) else None
+
+
+def below_conditions(program: pg.Program) -> pg.Node:
+    """The first operator of a program, from its result, that is neither a condition nor a map."""
+    node = program.root
+    while isinstance(node, pg.Restrict | pg.Map):
+        node = node.input
+    return node
 
 
 def first_conditions(program: pg.Program, keys: Collection[str]) -> tuple[Expr, ...]:

@@ -16,6 +16,7 @@ from eddyline.expr.nodes import Call, Column, Expr, columns_of, substitute, walk
 from eddyline.kernels.window_tuples import AVG, MAX, MIN
 from eddyline.models import program as pg
 from eddyline.models.arithmetic import Shape, shape_of
+from eddyline.models.instants import AGGREGATED, below_conditions, by_instants
 from eddyline.models.sources import FittedRows
 
 _KINDS = {"avg": AVG, "min": MIN, "max": MAX}
@@ -41,14 +42,11 @@ class WindowPlan:
 
 
 def window_plan(program: pg.Program, model: FittedRows, prefix: str) -> WindowPlan | str:
-    """How the only input of a program is evaluated window by window, or what hinders it."""
-    if program.sample is None:
-        return "the result is segments"
-    node = program.root
-    while isinstance(node, pg.Restrict | pg.Map):
-        node = node.input
-    if isinstance(node, pg.Join):
-        return "signals are joined"
+    """How the only input of a program is evaluated window by window, or the reason why not."""
+    because = by_instants(program)
+    if because is not None and because != AGGREGATED:
+        return because
+    node = below_conditions(program)
     if not isinstance(node, pg.Aggregate):
         return "the query has no window"
     if node.partial:

@@ -19,6 +19,8 @@ from eddyline.engine.job import (
     begun_elsewhere,
     check_rereadable,
     check_writable,
+    checked_job,
+    completed,
     declare_job,
     owning_checkpoint,
     write_bundles,
@@ -26,7 +28,6 @@ from eddyline.engine.job import (
     write_notes,
     write_report,
 )
-from eddyline.engine.job_text import read_job
 from eddyline.engine.outputs import Outputs, Result
 from eddyline.engine.progress import Progress
 from eddyline.engine.row_warnings import LeftOut, notes
@@ -66,12 +67,9 @@ def _run_job(
 ) -> int:
     begin = SystemClock().nanoseconds()
     connect = master is not None and master.startswith("sc://")
-    check_writable(report, "--report", folder=False)
-    if checkpoint is not None and Snapshots(checkpoint).numbers():
-        raise begun_elsewhere(checkpoint, "inline")
+    other = checkpoint if checkpoint is not None and Snapshots(checkpoint).numbers() else None
     # Mistakes in the job are reported before a JVM is started for it.
-    job = read_job(path)
-    check_writable(learned, "--learned", folder=False)
+    job = checked_job(path, report, learned, None if other is None else begun_elsewhere(other, "inline"))
     session = SparkRuntime(None, strict=strict, base=job.base, learned=learned)
 
     def start() -> None:
@@ -105,18 +103,12 @@ def _run_job(
     outputs = Outputs(results, out, job.base, stdout, checkpoint, finite=finite)
     if checkpoint is not None and outputs.spools is not None:
         outputs.spools.keep_first(job_checkpoint.done(checkpoint))
-    try:
+    with completed(outputs, progress):
         run = JobRun(session, queries, outputs, progress)
         _record(run, bundle, results)
         start()
         run.start(checkpoint, finite)
         run.end_watching()
-        if progress is not None:
-            progress.finish()
-        outputs.close()
-    except BaseException:
-        outputs.abort()
-        raise
     if learned is not None:
         session.save_learned(accounts=[run.account])
     reports = {q.name: r for q, r in zip(run.queries, run.reports(), strict=True)}
