@@ -109,7 +109,7 @@ def test_a_policy_by_name_profiles_what_comes_after_a_restart_whoever_ran_before
 )
 def test_another_operator_does_not_take_over_the_state(tmp_path: Path, before: dict[str, str], operator: str) -> None:
     job = Job(rare=10**9, **before).push(3000)
-    said = f"the join of R, S, T was run by {operator} and would now be run by adaptive-join: bring back the options"
+    said = f"the join of R, S, T was run by {operator} and would now be run by adaptive-join: use the options"
     with pytest.raises(EddylineError, match=said):
         job.restored(tmp_path)
     same = job.restored(tmp_path, **before)

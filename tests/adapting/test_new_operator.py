@@ -61,7 +61,9 @@ def test_the_choice_is_in_explain_the_plan_and_the_log() -> None:
 def test_another_operator_does_not_take_over_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = draw(random.Random(1))
     start(case, Way(0, options=OPTIONS))[0].snapshot(tmp_path)
-    with pytest.raises(EddylineError, match="was run by nested-loop and would now be run by fixed-join: bring back"):
+    with pytest.raises(
+        EddylineError, match="was run by nested-loop and would now be run by fixed-join: use the options"
+    ):
         start(case, Way(0))[0].restore(tmp_path)
     start(case, Way(0, options=OPTIONS))[0].restore(tmp_path)
     monkeypatch.setattr(NestedLoop, "version", 2)
@@ -72,7 +74,7 @@ def test_another_operator_does_not_take_over_its_state(tmp_path: Path, monkeypat
 def test_the_choice_is_made_on_the_driver_shipped_and_part_of_a_checkpoint() -> None:
     case = draw(random.Random(1))
     then, now = (facts(Program((shards.plan(case, shards.Way(options=o)),))) for o in (OPTIONS, {}))
-    assert "was run by nested-loop and would now be run by fixed-join; bring back the options" in explain(then, now)
+    assert "was run by nested-loop and would now be run by fixed-join; use the options" in explain(then, now)
     group = pickle.loads(pickle.dumps(shards.plan(case, shards.Way(options=OPTIONS))))
     assert [c.operator for _, c in group.planned[0].choices.made] == ["nested-loop"]
 

@@ -76,7 +76,9 @@ def flipped(path: Path) -> None:
 
 @pytest.mark.parametrize("harm", [cut, emptied, flipped, Path.unlink])
 def test_spilled_rows_that_cannot_be_read_end_the_query(harm: Callable[[Path], Any], tmp_path: Path) -> None:
-    with pytest.raises(EddylineError, match=r"\d\.rows cannot be read, or was damaged .* Go on from a snapshot") as e:
+    with pytest.raises(
+        EddylineError, match=r"\d\.rows cannot be read, or was damaged .* Continue from a snapshot"
+    ) as e:
         run(tmp_path, harm)
     assert e.value.exit_status == 1
 

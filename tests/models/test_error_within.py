@@ -136,7 +136,12 @@ def check(
 @pytest.fixture
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reviews of a few samples, and prices between which it depends on the signal what is cheaper."""
-    for name, value in {"SAMPLES_TO_FIRST_REVIEW": 3, "PROFILE": 5, "PERIOD": 4, "LONGEST": 4}.items():
+    for name, value in {
+        "SAMPLES_TO_FIRST_REVIEW": 3,
+        "PROFILED_SAMPLES": 5,
+        "MIN_SAMPLES_TO_REVIEW": 4,
+        "MAX_SAMPLES_TO_REVIEW": 4,
+    }.items():
         monkeypatch.setattr(tuples_or_models, name, value)
     monkeypatch.setattr(tuples_or_models, "Prices", lambda: CLOSE)
     monkeypatch.setattr(phase_costs.PhaseCosts, "end", lambda *given: None)  # measured prices differ from run to run
@@ -308,7 +313,7 @@ def test_a_key_that_tells_samples_apart_is_told() -> None:
             session.query(text.format(by)).to_arrow()
         messages = [str(w.message) for w in seen if w.category is ed.ManySignalsWarning]
         assert [m.partition("signals, ")[2] for m in messages] == [
-            "which n, k tell apart: name the columns that really do, ERROR WITHIN … BY (column)."
+            "by the key n, k: name the columns that identify a signal, ERROR WITHIN … BY (column)."
         ] * told
 
 

@@ -231,7 +231,12 @@ def test_prices_are_those_of_one_more_row_of_each_phase() -> None:
 @pytest.mark.parametrize("fit", [10, 5000])
 def test_a_measured_price_decides(fit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same signals twice; where a fit turns out to be dear, keys go back to tuples."""
-    for name, value in {"SAMPLES_TO_FIRST_REVIEW": 16, "PROFILE": 16, "PERIOD": 64, "LONGEST": 64}.items():
+    for name, value in {
+        "SAMPLES_TO_FIRST_REVIEW": 16,
+        "PROFILED_SAMPLES": 16,
+        "MIN_SAMPLES_TO_REVIEW": 64,
+        "MAX_SAMPLES_TO_REVIEW": 64,
+    }.items():
         monkeypatch.setattr(tuples_or_models, name, value)
     monkeypatch.setattr(phase_costs, "ROWS_FOR_A_PRICE", 30)
     clock, real = Ticking(), {"fit": Fitter.add_coded, "walk": interpolate.pass_samples}

@@ -71,7 +71,7 @@ def test_what_may_change(now: dict[str, Any]) -> None:
 def test_an_option_that_changes_the_operator() -> None:
     then = found(f"{CHAIN} WITH (joins = 'a-greedy', caches = 'none')")
     assert said(then, found(f"{CHAIN} WITH (tree = '((R, S), T)')")) == (
-        "the join of R, S, T was run by adaptive-join and would now be run by tree-join; bring back the options (or the"
+        "the join of R, S, T was run by adaptive-join and would now be run by tree-join; use the options (or the"
         " version of Eddyline) that it had"
     )
     assert "gives the same answers" in explain(then, found(f"{CHAIN} WITH (joins = 'static', caches = 'none')"))
@@ -87,7 +87,9 @@ def test_a_checkpoint_that_names_no_operators_is_refused() -> None:
     then = found(CHAIN)
     for q in then["groups"][0]["queries"]:
         del q["operators"]
-    assert said(then, found(CHAIN)).startswith("other operators were chosen: none became adaptive-join; bring back")
+    assert said(then, found(CHAIN)).startswith(
+        "other operators were chosen: none became adaptive-join; use the options"
+    )
 
 
 def test_window() -> None:

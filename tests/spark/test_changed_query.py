@@ -81,9 +81,7 @@ def test_an_operator_of_ones_own_runs_in_shards_and_keeps_its_checkpoint(spark: 
     with pytest.raises(Exception) as caught:
         run(spark, folder, text, checkpoint)
     said = eds.sentence(caught.value)
-    assert (
-        said is not None and "was run by nested-loop and would now be run by fixed-join; bring back the options" in said
-    )
+    assert said is not None and "was run by nested-loop and would now be run by fixed-join; use the options" in said
     write(folder, 1, 5)
     again = eds.report(run(spark, folder, named, checkpoint))
     # Rows are kept with their multiplicities: three values of k on each side.

@@ -69,7 +69,7 @@ def test_a_job_on_the_command_line(cluster: StandaloneCluster, tmp_path: Path) -
     assert line.endswith(" rows written to out.parquet")
     assert killed == [True]
     assert f"\rstarting Spark on {cluster.url} …" in terminal.written
-    assert "\rSpark is there (2 tasks at a time)" in terminal.written
+    assert "\rSpark has started (2 tasks at a time)" in terminal.written
     found = rows(pq.read_table(tmp_path / "out.parquet"))
     assert found == inline(streams) and len(found) > 1000
     report = json.loads((tmp_path / "report.json").read_text())

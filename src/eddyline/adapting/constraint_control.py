@@ -183,7 +183,7 @@ class ConstraintWatch:
         closing = to_parents & {self.other[p] for p in self.clustered}
         for q in closing:
             self._close(join, q, now)
-        self._tell(wait, low, now)
+        self._record_uses(wait, low, now)
         share = self.losses.share if join.spill is None else 0
         return Collection(wait, low, share, facts, lag, units, notice, self._due(join), bool(closing))
 
@@ -341,7 +341,7 @@ class ConstraintWatch:
             decision = Decision("many-one joins", was, self.edges.spelled(graph), "keys that repeat were counted")
             self._record(decision, now)
 
-    def _tell(self, wait: Int64s, low: Int64s, now: int) -> None:
+    def _record_uses(self, wait: Int64s, low: Int64s, now: int) -> None:
         """Enter it into the log when a constraint begins or ceases to be used."""
         using = {f"RIDS on {self.edges.label(q)}": (wait[q] < k.NEVER_USED, f) for q, f in self.rids.items()}
         using |= {f"OA on {self.facts[q].label}": (low[self.other[q]] > k.LOWEST, oa.forms)

@@ -16,11 +16,11 @@ from eddyline.core.delta import Int64s
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 KEYS_PER_FOLLOWED = 64  # one key in so many, a power of two: more follow a change later, and cost less
-FEWER = 8  # times fewer once ``KNOWN`` were followed to their end
-KNOWN = 64
+KEYS_REDUCTION = 8  # times fewer once ``CHILDREN_TO_REDUCE`` were followed to their end
+CHILDREN_TO_REDUCE = 64
 MAX_CHILDREN = 128  # that are followed at a time
 FIELDS = ("began", "came", "at", "first", "last", "parents", "after")
-REMEMBERED = 256  # children that were followed to their end: an average over as many
+CHILDREN_IN_AVERAGE = 256  # children that were followed to their end: an average over as many
 
 
 class Family:
@@ -46,14 +46,14 @@ class FollowedChildren:
     def __init__(self, share: int = KEYS_PER_FOLLOWED) -> None:
         self.share = share
         self.open: dict[int, Family] = {}
-        self.fewer = False  # enough were followed to their end: one key in FEWER · share is followed
+        self.fewer = False  # enough were followed to their end: one key in KEYS_REDUCTION · share is followed
         self.lag = 0.0  # arrivals of the child's stream until a row that is useless is dropped, on average
         self.done: list[tuple[int, float]] = []  # parents that came after, and how long the child had to stay
 
     def _sampled(self, keys: Int64s) -> Int64s:
         with np.errstate(over="ignore"):
             mixed = (keys.view(np.uint64) * MULTIPLIER) >> np.uint64(40)
-        share = self.share * (FEWER if self.fewer else 1)
+        share = self.share * (KEYS_REDUCTION if self.fewer else 1)
         found: Int64s = np.flatnonzero((mixed & np.uint64(share - 1)) == 0)
         return found
 
@@ -103,8 +103,8 @@ class FollowedChildren:
             else:
                 continue
             del self.open[key]
-        del self.done[:-REMEMBERED]
-        if len(self.done) >= KNOWN and not self.fewer:
+        del self.done[:-CHILDREN_IN_AVERAGE]
+        if len(self.done) >= CHILDREN_TO_REDUCE and not self.fewer:
             self.fewer = True
             keys = np.array(list(self.open), np.int64)
             kept = set(keys[self._sampled(keys)].tolist())

@@ -16,9 +16,9 @@ class MemoryLimit:
         self.query, self.files = query, files
         self.order = MemoryOrder(limit)
         self._share(limit)
-        self._tell(limit)
+        self._limit_operators(limit)
 
-    def _tell(self, limit: int | None) -> None:
+    def _limit_operators(self, limit: int | None) -> None:
         for node in self.query.physical.nodes:
             if node.operator is not None:
                 node.operator.limit_memory(limit)
@@ -80,7 +80,7 @@ class MemoryLimit:
     def end(self) -> None:
         """There is no limit any more. Rows on the disk stay there until they leave their windows."""
         self._share(None)
-        self._tell(None)
+        self._limit_operators(None)
         for stream in self.query.inputs.values():
             if stream.guard is not None:
                 stream.guard.press(self.query, False)

@@ -27,7 +27,7 @@ from eddyline.models.splits import EQUI
 
 Limits = dict[Attribute, ErrorBound]
 SPARE = 2.0  # sizes are taken larger, so that a segment may reach into the next epoch
-CLEARLY = 1.5  # by which factor a bound must change for a change of gradients to begin an epoch
+EPOCH_FACTOR = 1.5  # by which factor a bound must change for a change of gradients to begin an epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,4 +149,4 @@ class Inverter:
 
 
 def clearly(new: Limits, old: Limits) -> bool:
-    return any(not b.amount / CLEARLY < new[a].amount < b.amount * CLEARLY for a, b in old.items())
+    return any(not b.amount / EPOCH_FACTOR < new[a].amount < b.amount * EPOCH_FACTOR for a, b in old.items())

@@ -28,11 +28,11 @@ from eddyline.streamon.decision import Decision
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
 OPTION: Final = "models"
 SAMPLES_TO_FIRST_REVIEW: Final = 16  # samples of a key before its first review
-PROFILE: Final = 64  # samples that are fitted to see how long segments are: more are surer and cost more
+PROFILED_SAMPLES: Final = 64  # samples that are fitted to see how long segments are: more are surer and cost more
 # Samples between two reviews: as many as a key has had, within these. Fewer follow a change sooner and profile more.
-PERIOD: Final = 4096
-LONGEST: Final = 65536
-CLEARLY: Final = 0.8  # of the cost now: what another way must cost at most to be taken
+MIN_SAMPLES_TO_REVIEW: Final = 4096
+MAX_SAMPLES_TO_REVIEW: Final = 65536
+CLEARLY_CHEAPER: Final = 0.8  # of the cost now: what another way must cost at most to be taken
 KIND: Final = "tuples or models"
 
 
@@ -94,7 +94,10 @@ class KeyChoice:
         """What the walk along samples needs to review the usual case by itself: a key on tuples that would stay there
         with endless segments, too. Nothing is held then, and no row is walked along twice."""
         p = self.prices
-        return np.array([p.sample, p.instant, p.fit, p.shown, CLEARLY, PERIOD, LONGEST], np.float64)
+        return np.array(
+            [p.sample, p.instant, p.fit, p.shown, CLEARLY_CHEAPER, MIN_SAMPLES_TO_REVIEW, MAX_SAMPLES_TO_REVIEW],
+            np.float64,
+        )
 
     def review(self, held: Int64s, segments: Int64s, shown: Callable[[int], str]) -> list[Decision]:
         """Decide about keys that are held; ``segments`` are those each had so far, the open one included. The way of a
@@ -109,16 +112,18 @@ class KeyChoice:
         rate = self.rate[held]
         tuples, models = self.prices.tuples(rate), self.prices.models(rate, self.length[held])
         # Tuples do not show the length of segments: a profile does, where endless ones would pay.
-        profile = on_tuples & (self.prices.models(rate, np.inf) < CLEARLY * tuples)
+        profile = on_tuples & (self.prices.models(rate, np.inf) < CLEARLY_CHEAPER * tuples)
         profiled = since[held, 2] > 0
-        stays = ~on_tuples & np.where(profiled, models < CLEARLY * tuples, CLEARLY * models < tuples)
+        stays = ~on_tuples & np.where(profiled, models < CLEARLY_CHEAPER * tuples, CLEARLY_CHEAPER * models < tuples)
         before = np.where(profiled, TUPLES, keys[held, MODE])
         keys[held, MODE] = np.where(profile | stays, MODELS, TUPLES)
         after = np.where(profile, TUPLES, keys[held, MODE])
         if self.suggested is not None:  # it is measured on; a key keeps its way
             keys[held, MODE] = np.where(profile, MODELS, before)
         seen = keys[held, SEEN]
-        keys[held, LIMIT] = seen + np.where(profile, PROFILE, np.clip(seen, PERIOD, LONGEST))
+        keys[held, LIMIT] = seen + np.where(
+            profile, PROFILED_SAMPLES, np.clip(seen, MIN_SAMPLES_TO_REVIEW, MAX_SAMPLES_TO_REVIEW)
+        )
         keys[held, INSTANTS] = 0
         since[held] = np.column_stack([keys[held, SEEN], segments, profile])
         found = []

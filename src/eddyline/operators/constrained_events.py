@@ -17,9 +17,9 @@ from eddyline.operators.join_tree import port_keys
 class Arrivals:
     """Elements: times, when they leave a time-based window, where their rows are stored, whether they can join and
     whether a filter rejects them, their keys by port. ``next`` and ``stop`` by input say which are to be applied;
-    ``told`` up to where the control knows them. What need not be looked up for each element is not: ``leave`` is empty
-    if no window is time-based, ``place`` if those of each input are stored one after another, from ``place_from`` on,
-    less the first of them; of an input that is ``clean`` every element can join."""
+    ``reported`` up to where the control has received them. What need not be looked up for each element is not:
+    ``leave`` is empty if no window is time-based, ``place`` if those of each input are stored one after another, from
+    ``place_from`` on, less the first of them; of an input that is ``clean`` every element can join."""
 
     time: Int64s
     leave: Int64s
@@ -30,7 +30,7 @@ class Arrivals:
     keys: Int64s
     next: Int64s
     stop: Int64s
-    told: Int64s
+    reported: Int64s
 
     @staticmethod
     def of(
@@ -69,18 +69,18 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self.time)
 
-    def untold(self, wanted: Sequence[bool]) -> Iterator[tuple[int, Int64s, Int64s]]:
-        """By input, of those ``wanted``, the keys and times of the elements that were applied and that the control does
-        not know yet."""
-        for i, (a, b) in enumerate(zip(self.told.tolist(), self.next.tolist(), strict=True)):
+    def unreported(self, wanted: Sequence[bool]) -> Iterator[tuple[int, Int64s, Int64s]]:
+        """By input, of those ``wanted``, the keys and times of the elements that were applied and that the control has
+        not received yet."""
+        for i, (a, b) in enumerate(zip(self.reported.tolist(), self.next.tolist(), strict=True)):
             if a < b and not wanted[i]:
-                self.told[i] = b
+                self.reported[i] = b
             elif a < b:
                 able = (self.state[a:b] & k.INVALID) == 0
                 keys, times = self.keys[a:b], self.time[a:b]
                 if not able.all():
                     keys, times = keys[able], times[able]
-                self.told[i] = b
+                self.reported[i] = b
                 if len(keys):
                     yield i, keys, times
 

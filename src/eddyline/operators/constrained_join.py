@@ -34,7 +34,7 @@ from eddyline.operators.base import Context, Operator
 from eddyline.operators.constrained_control import Collection, ConstraintControl
 from eddyline.operators.constrained_events import Arrivals, cuts_of
 from eddyline.operators.constrained_side import ConstrainedSide, FoundResults
-from eddyline.operators.constrained_spill import bring_back, put_away
+from eddyline.operators.constrained_spill import fetch_needed, spill_useless
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput
@@ -47,7 +47,9 @@ COLLECTIONS_PER_QUESTION = 16  # the control is asked before each so many: fewer
 LEAST_COLLECTIONS = 4  # … and not before so many, though a call ends: calls with few elements would ask at each
 WHOLE_EVERY = 4  # questions between two collections that look at all rows: more keep the last few longer
 LEARNING = 64  # collections before that
-TELL_EVERY = 4_096  # arrivals that are reported together, unless the control is asked before: more follow k later
+ROWS_BETWEEN_REPORTS = (
+    4_096  # arrivals that are reported together, unless the control is asked before: more follow k later
+)
 LEAST_TOLD = 16  # … as many as a piece counts for that has fewer: each takes memory and time of its own
 ROWS_PER_ELEMENT = 8  # rows that a collection may look at for each element since the last
 SPILL_EVERY = 32_768  # elements after which useless rows are spilled at the latest: fewer keep less, and cost more
@@ -98,8 +100,8 @@ class ConstrainedJoin(Operator):
         self.room = ROOM
         self.fetches = self.questions = 0
         # Keys and times of elements that the control does not know yet.
-        self._untold: list[list[tuple[Int64s, Int64s]]] = [[] for _ in inputs]
-        self._untold_rows = 0
+        self._unreported: list[list[tuple[Int64s, Int64s]]] = [[] for _ in inputs]
+        self._unreported_rows = 0
         self._most = self._last_most = 0  # rows, during the last call and the last run
 
     def _verify_composite(self, graph: JoinGraph) -> None:
@@ -155,7 +157,7 @@ class ConstrainedJoin(Operator):
     def _run(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
         """Apply arrivals, and let rows leave whose time has come."""
         if self.spill is not None and self.spill.total > 0 and len(arrivals):
-            bring_back(self, arrivals)
+            fetch_needed(self, arrivals)
         self.slots.reserve(self._last_most, arrivals.stop - arrivals.next)
         before = self.collections
         self.progress[k.PEAK] = 0
@@ -169,9 +171,9 @@ class ConstrainedJoin(Operator):
         self._last_most = max(int(self.progress[k.PEAK]), len(self.slots))
         self._most = max(self._most, self._last_most)
         self._note_arrivals(arrivals)
-        self._tell()
+        self._report_counts()
         if self.spill is not None:
-            put_away(self)
+            spill_useless(self)
 
     def _is_due(self, until: int) -> bool:
         """Whether so much time has passed without a garbage collection that rows may have become useless by that."""
@@ -215,21 +217,21 @@ class ConstrainedJoin(Operator):
     # ── what the control learns and decides ───────────────────────────────────────────────────────────────────────
 
     def _note_arrivals(self, arrivals: Arrivals) -> None:
-        """Remember the keys of the elements that were applied, until they are told."""
-        for i, keys, times in arrivals.untold([self.control.listens(i) for i in range(self.tree.size)]):
-            self._untold[i].append((keys, times))
-            self._untold_rows += max(LEAST_TOLD, len(keys))
-        if self._untold_rows >= TELL_EVERY:
-            self._tell_arrivals()
+        """Remember the keys of the elements that were applied, until they are reported."""
+        for i, keys, times in arrivals.unreported([self.control.listens(i) for i in range(self.tree.size)]):
+            self._unreported[i].append((keys, times))
+            self._unreported_rows += max(LEAST_TOLD, len(keys))
+        if self._unreported_rows >= ROWS_BETWEEN_REPORTS:
+            self._report_arrivals()
 
-    def _tell_arrivals(self) -> None:
-        for i, mine in enumerate(self._untold):
+    def _report_arrivals(self) -> None:
+        for i, mine in enumerate(self._unreported):
             if mine:
                 keys, times = mine[0] if len(mine) == 1 else (np.concatenate(p) for p in zip(*mine, strict=True))
                 self.control.arrived(self, i, keys, times)
-        self._untold, self._untold_rows = [[] for _ in self.sides], 0
+        self._unreported, self._unreported_rows = [[] for _ in self.sides], 0
 
-    def _tell(self) -> None:
+    def _report_counts(self) -> None:
         """Report what was counted and measured since the last report: after each batch and before a question, because
         monitors follow a changing k by when distances are reported."""
         if len(steps := self.slots.take_steps()):
@@ -249,8 +251,8 @@ class ConstrainedJoin(Operator):
         if not asks and not noticed and self.progress[k.COLLECTED] + 1 < least and self.collections > LEARNING:
             self.progress[k.COLLECT] = 1
             return
-        self._tell_arrivals()
-        self._tell()
+        self._report_arrivals()
+        self._report_counts()
         plan = self.control.collection(self, now)
         if self.spill is not None:
             self.spill.expire(now, self.slots.arrived, self.limits)
@@ -315,11 +317,11 @@ class ConstrainedJoin(Operator):
         return int(self.progress[k.DROPPED])
 
     def adapts(self) -> list[str]:
-        self._tell()
+        self._report_counts()
         return self.control.describe(self)
 
     def statistics(self) -> dict[str, Any]:
-        self._tell()
+        self._report_counts()
         return self.control.statistics(self)
 
     def most_rows(self, now: int) -> int:
@@ -342,8 +344,8 @@ class ConstrainedJoin(Operator):
         return {label: bound_of(s.spec.window) for label, s in zip(self.labels, self.sides, strict=True)}
 
     def state(self) -> dict[str, Any]:
-        self._tell_arrivals()
-        self._tell()
+        self._report_arrivals()
+        self._report_counts()
         slots = self.slots.state()
         out: dict[str, Any] = {"control": self.control.state(), "slots": slots, "fetches": self.fetches}
         out["progress"], out["skip"] = self.progress[: k.SAVED].copy(), self.skip.astype(np.int64)

@@ -45,7 +45,7 @@ class ArrivingKeys:
         return self._bits
 
 
-def bring_back(join: SpillingJoin, arrivals: Arrivals) -> None:
+def fetch_needed(join: SpillingJoin, arrivals: Arrivals) -> None:
     """Before a run: all spilled rows that it may need for a result."""
     assert join.spill is not None
     members = ArrivingKeys(arrivals, join.slots.ports)
@@ -104,7 +104,7 @@ def _may_complete(join: SpillingJoin, members: ArrivingKeys, port: int, keys: In
     return accepted
 
 
-def put_away(join: SpillingJoin) -> None:
+def spill_useless(join: SpillingJoin) -> None:
     """After a run: put what is useless outside of memory."""
     assert join.spill is not None
     slots = join.slots

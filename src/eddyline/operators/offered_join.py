@@ -72,7 +72,7 @@ class OfferedJoin(MJoin):
         if ready.switch.watches:
             for side, delta in zip(self.sides, deltas, strict=True):
                 side.accept(delta)
-            ready.tell_arrivals(self, deltas)
+            ready.report_arrivals(self, deltas)
             made = super().process([Delta.empty(s.spec.schema) for s in self.sides], frontier)
         else:
             made = super().process(deltas, frontier)

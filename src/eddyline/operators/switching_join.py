@@ -83,10 +83,10 @@ class SwitchingJoin(ConstrainedJoin):
             return plain.process(deltas, frontier)
         for side, delta in zip(plain.sides, deltas, strict=True):
             side.accept(delta)
-        self.tell_arrivals(plain, deltas)
+        self.report_arrivals(plain, deltas)
         return plain.process([Delta.empty(s.spec.schema) for s in plain.sides], frontier)
 
-    def tell_arrivals(self, plain: MJoin, deltas: Sequence[Delta]) -> None:
+    def report_arrivals(self, plain: MJoin, deltas: Sequence[Delta]) -> None:
         """While a plain join runs, which has accepted these elements and not applied them."""
         width = self.slots.width
         self.switch.arrived([
@@ -112,7 +112,7 @@ class SwitchingJoin(ConstrainedJoin):
 
     def _empty(self) -> None:
         """Forget all rows, and what was measured of arrivals."""
-        self._tell_arrivals()
+        self._report_arrivals()
         self.slots = Slots(self.tree.ports(), self.slots.order)
         for side in self.sides:
             side.rows.retain(np.empty(0, np.int64))

@@ -194,11 +194,11 @@ class Packer:
                 out.add(key, route.lane, ROWS, low, high, new, ended, blobs.get(shard))
             counted.add(route.group)
         if batch is not None:
-            self._tell_times(batch, out)
+            self._pack_times(batch, out)
         self._held, self._bytes = [], 0
         return out.batch()
 
-    def _tell_times(self, batch: pa.RecordBatch, out: _Rows) -> None:
+    def _pack_times(self, batch: pa.RecordBatch, out: _Rows) -> None:
         """The times of all rows go to every shard where the slack of the stream is chosen by them."""
         policy = next((r.auto for r in self.routes if r.auto is not None), None)
         if policy is None:

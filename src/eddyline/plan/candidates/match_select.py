@@ -40,13 +40,13 @@ class MatchSelectCandidate(Candidate):
         sought, stream = flat.sought(builder.kind), flat.stream()
         assert not isinstance(sought, str)
         if stream is None:
-            return builder.match_select(flat, sought, builder.relation(flat.base, needed(_asked(flat), need)))
+            return builder.match_select(flat, sought, builder.relation(flat.base, needed(_evaluated(flat), need)))
         elements, window = stream
         out = builder.match_select(flat, sought, builder.stream(elements))
         return builder.windowed(window, out, need, shared=False)
 
 
-def _asked(flat: Flat) -> list[Expr]:
+def _evaluated(flat: Flat) -> list[Expr]:
     """All expressions that are evaluated about a left row."""
     compared = [x for j in flat.joins for pair in j.operands for x in pair]
     return [*flat.conjuncts, *(c for j in flat.joins for c in j.on), *compared]

@@ -151,9 +151,9 @@ class Layouts:
     def kept(self, given: Sequence[Layout], may: Callable[[Layout], bool], obstacle: str) -> list[Layout]:
         """Copied layouts, and the split ones that may stay."""
         found = [x for x in given if x.visible is None or may(x)]
-        return self.noted(given, found, obstacle)
+        return self.best_of(given, found, obstacle)
 
-    def noted(self, given: Iterable[Layout], found: list[Layout], obstacle: str) -> list[Layout]:
+    def best_of(self, given: Iterable[Layout], found: list[Layout], obstacle: str) -> list[Layout]:
         """The best of the layouts found. If an input was split and no layout found is, the obstacle is recorded."""
         had = any(x.visible is not None for x in given)
         if had and not any(x.visible is not None for x in found) and obstacle not in self.obstacles:
@@ -229,7 +229,7 @@ class Layouts:
         obstacle = (
             f"the join of {', '.join(map(alias_of, p.inputs))} has no equality of columns, and none can be copied"
         )
-        return self.noted([x for s in sides for x in s], [x.closed(equal) for x in found], obstacle)
+        return self.best_of([x for s in sides for x in s], [x.closed(equal) for x in found], obstacle)
 
     def outer_join(self, p: OuterJoin) -> list[Layout]:
         """Each row that is kept must meet all its partners, or it would be padded where it has none."""
@@ -250,7 +250,7 @@ class Layouts:
         obstacle = (
             f"the {p.kind.upper()} JOIN of {alias_of(p.left)} and {alias_of(p.right)} needs rows and partners together"
         )
-        return self.noted((*lefts, *rights), found, obstacle)
+        return self.best_of((*lefts, *rights), found, obstacle)
 
     def mark_join(self, p: MarkJoin) -> list[Layout]:
         """The mark of a row needs all rows that the correlation admits; IN looks at their NULLs, too."""
@@ -261,7 +261,7 @@ class Layouts:
             for x, y, scans in _pairs(lefts, rights)
             if y.visible is None or (x.visible and closure(x.visible, equal) & y.visible)
         ]
-        return self.noted((*lefts, *rights), found, _must_see_all(p))
+        return self.best_of((*lefts, *rights), found, _must_see_all(p))
 
     def semijoin(self, p: MarkJoin) -> list[Layout]:
         """Rows with a partner: where the partners are is enough. A copied left row finds all its partners at one
@@ -280,7 +280,7 @@ class Layouts:
                 found.append(Layout(reached).on(scans))
             elif x.visible is not None and reached & x.visible:
                 found.append(Layout(x.visible | reached).on(scans))
-        return self.noted((*lefts, *rights), found, _must_see_all(p))
+        return self.best_of((*lefts, *rights), found, _must_see_all(p))
 
     def as_of_join(self, p: AsOfJoin) -> list[Layout]:
         """An element must meet all that could be its partner: the nearest one is not known before."""
@@ -296,13 +296,13 @@ class Layouts:
         obstacle = (
             f"the ASOF JOIN of {alias_of(p.left)} and {alias_of(p.right)} has no equality, and every row is a partner"
         )
-        return self.noted((*lefts, *rights), found, obstacle)
+        return self.best_of((*lefts, *rights), found, obstacle)
 
     def model_query(self, p: ModelQuery) -> list[Layout]:
         """Segments of a signal are together; whether signals must meet depends on the program."""
         given = [self.of(i) for i in p.inputs]
         found, obstacle = layouts_of_models(p, given)
-        return self.noted([x for layouts in given for x in layouts], found, obstacle)
+        return self.best_of([x for layouts in given for x in layouts], found, obstacle)
 
     # ── aggregates and sets ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -316,7 +316,7 @@ class Layouts:
         else:
             calls = ", ".join(describe_aggregate(a) for _, a in p.aggregates) or "an aggregate"
             obstacle = f"{calls} without GROUP BY is over all rows"
-        return self.noted(given, found, obstacle)
+        return self.best_of(given, found, obstacle)
 
     def rank(self, p: Rank) -> list[Layout]:
         """A rank is known where all rows of the partition are."""
@@ -345,7 +345,7 @@ class Layouts:
         obstacle = f"{p.kind.upper()}{' ALL' if p.all else ''} must see equal rows of both sides together"
         if p.kind == "union" and p.all:
             obstacle = "UNION ALL of something that is split and something that every shard has would repeat the latter"
-        return self.noted((*lefts, *rights), found, obstacle)
+        return self.best_of((*lefts, *rights), found, obstacle)
 
     # ── streams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -359,12 +359,12 @@ class Layouts:
             if not own_sessions(p.input):
                 return given  # windows of regular steps close at the same instants in every shard
             obstacle = "Wstream repeats its rows when any session closes, and a shard does not know those of the others"
-            return self.noted(given, [], obstacle)
+            return self.best_of(given, [], obstacle)
         obstacle = (
             "Rstream repeats its rows at the instants of every input, which a shard does not know;"
             " only rows of [NOW] windows are gone by then"
         )
-        return self.noted(given, [], obstacle)  # not even copied: the shards would emit rows at different instants
+        return self.best_of(given, [], obstacle)  # not even copied: the shards would emit rows at different instants
 
     def netted(self, p: Plan, given: Sequence[Layout], who: str) -> list[Layout]:
         """What leaves and what enters at one instant cancel where they are equal, so equal rows must meet."""

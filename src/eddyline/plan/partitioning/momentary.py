@@ -38,15 +38,15 @@ Known = dict[tuple[str, int], bool]  # what was found of a node (the very object
 
 def momentary(p: Plan, known: Known | None = None) -> bool:
     """Whether every row of a relation-typed plan is made of an element of the present instant."""
-    return _asked("momentary", _momentary, p, {} if known is None else known)
+    return _answered_once("momentary", _momentary, p, {} if known is None else known)
 
 
 def comes_with_elements(p: Plan, known: Known | None = None) -> bool:
     """Whether a stream has elements only at instants of elements that they are made of."""
-    return _asked("comes", _comes_with_elements, p, {} if known is None else known)
+    return _answered_once("comes", _comes_with_elements, p, {} if known is None else known)
 
 
-def _asked(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known: Known) -> bool:
+def _answered_once(question: str, answer: Callable[[Plan, Known], bool], p: Plan, known: Known) -> bool:
     """Each node is asked about once, however often it is read."""
     key = question, id(p)
     if key not in known:
@@ -101,7 +101,7 @@ def _comes_with_elements(p: Plan, known: Known) -> bool:
 def _enters_with_elements(p: Plan, known: Known) -> bool:
     """Whether rows of a relation enter only with an element: not at a slide, not because another row leaves, and not
     because time starts, which it does for a constant relation even where a shard has no element."""
-    return _asked("enters", _enters, p, known)
+    return _answered_once("enters", _enters, p, known)
 
 
 def _enters(p: Plan, known: Known) -> bool:

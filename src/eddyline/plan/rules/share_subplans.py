@@ -181,12 +181,12 @@ def worth_sharing(p: Plan) -> bool:
     """Whether a sub-plan costs more than reading its elements twice."""
     return any(
         isinstance(n, Join | OuterJoin | MarkJoin | Aggregate | AsOfJoin | Distinct | Over | Rank | SetOperation)
-        or any(calls_of(e) or compile_expr(e).expensive for e in _asked(n))
+        or any(calls_of(e) or compile_expr(e).expensive for e in _evaluated(n))
         for n in each(p)
     )
 
 
-def _asked(p: Plan) -> list[Expr]:
+def _evaluated(p: Plan) -> list[Expr]:
     match p:
         case Select():
             return list(p.conjuncts)
