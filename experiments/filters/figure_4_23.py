@@ -35,10 +35,10 @@ def _profiling(found: Found) -> str:
     share = ", ".join(f"{found[c]['a-greedy'].profiling / found[c]['a-greedy'].cost:.0%}" for c in COSTS)
     dear = found[COSTS[-1]]
     return (
-        f"In work alone, Sweep costs {work} more than A-Greedy at c = {', '.join(map(str, COSTS))}: that lead grows. "
-        "But a profile tuple is asked of all filters, the dear ones included, which a good order spares nearly all "
-        f"tuples: profiling is {share} of A-Greedy's cost, and at c = {COSTS[-1]} it is "
-        f"{dear['sweep'].profiling / dear['sweep'].cost:.0%} of Sweep's, which asks one filter more of a tuple."
+        f"Without profiling, Sweep costs {work} more than A-Greedy at c = {', '.join(map(str, COSTS))}: that lead "
+        "grows. But all filters are evaluated for a profile tuple, also the expensive ones, which a good order "
+        f"evaluates for hardly any tuple. Profiling is {share} of A-Greedy's cost, and at c = {COSTS[-1]} it is "
+        f"{dear['sweep'].profiling / dear['sweep'].cost:.0%} of Sweep's, which evaluates one more filter for a tuple."
     )
 
 

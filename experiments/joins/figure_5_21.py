@@ -75,12 +75,12 @@ def run(options: Options) -> Outcome:
             *(Number(f"{p}: accesses of A-Caching by itself over M's", None,
                      found[p]["G, by itself"].each / found[p]["M"].each) for p in TABLE),
         ],
-        "Table 5.2 prints no window sizes: 0.3 partners for an element were chosen among a few settings because caches "
+        "Table 5.2 prints no window sizes. 0.3 partners for an element were chosen among a few settings because caches "
         "gain there; with one partner they gain little or nothing at D3, D4 and D8. \"G by time\" stays with M unless "
-        "another plan takes 5 % less, so that it cannot be far behind: it is a number, not a claim. "
-        "X's subresults are complete, so that a probe never misses, and deletions are brought to no store: it needs "
-        "as few accesses as G, but keeps joins that nobody asks for, which shows in its time. M has the least time: "
-        "an element takes some 60 ns, a look into a window of some hundred rows a few of them, and to know of caches "
+        "another plan takes 5 % less, so it cannot be far behind: it is a number, not a claim. X's subresults are "
+        "complete, so that a probe never misses, and deletions reach no store. So X needs as few accesses as G, but "
+        "its time is longer, because it keeps joins that are never probed. M has the least time: an element takes some "
+        "60 ns, of which a probe of a window of some hundred rows takes a few, and the support for caches would add "
         "about ten.",
     )  # fmt: skip
     figure, axes = plt.subplots(figsize=(10, 4))

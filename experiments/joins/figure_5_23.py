@@ -57,10 +57,10 @@ def run(options: Options) -> Outcome:
             Number("accesses for an element, best set of caches", None, found["G"].each, ""),
             *(Number(f"accesses for an element, {k} KB", None, found[str(k)].each, "") for k in MEMORY),
         ],
-        "Memory is that of stores as they are laid out here, 8 bytes a reference and a key; the thesis's is of "
-        "another machine and of windows that it does not name. A cache has an entry for every key that it is asked "
-        "for, and nearly all are empty at D8, where an XJoin holds nothing but joins: with less memory than that keys "
-        "replace each other before they are asked for again.",
+        "Memory is that of our stores, 8 bytes for a reference and a key; the thesis's is of another machine and of "
+        "windows whose sizes it does not give. A cache has an entry for every probed key, and nearly all are empty at "
+        "D8, where an XJoin stores only joined rows. With less memory than that, keys replace each other before they "
+        "are probed again.",
     )  # fmt: skip
     figure, axes = plt.subplots(figsize=(8, 4))
     axes.plot(MEMORY, [1000 / e for e in each], "o-", color="C0", label="A-Caching")

@@ -37,10 +37,10 @@ def run(options: Options) -> Outcome:
               for r in (1, 5, 10)),
             *(Number(f"the same measured, multiplicity {r}", None, relative_time(found[r])) for r in (1, 5, 10)),
         ],
-        "At multiplicity one half of the probes can hit, and a hit spares in accesses what a miss costs more: to look "
-        "something up in a cache costs here what one of an index does. In time the cache stays somewhat behind even "
-        "where it hits: windows of a thousand values stay in the processor's cache, where a look into an index takes "
-        "a few nanoseconds, no more than what the loop adds that knows of caches.",
+        "At multiplicity one half of the probes can hit, and a hit saves fewer accesses than a miss adds: a probe of a "
+        "cache costs as much as one of an index. In time the cache is somewhat slower even where it hits. Windows of a "
+        "thousand values stay in the processor's cache, where a probe of an index takes a few nanoseconds, as much as "
+        "the support for caches adds to the loop.",
     )  # fmt: skip
     return Outcome(rows("multiplicity", found), verdict,
                    figure("Figures 5.11 and 5.12", "hit probability", hits, list(found.values())))  # fmt: skip

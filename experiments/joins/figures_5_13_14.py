@@ -57,8 +57,8 @@ def run(options: Options) -> Outcome:
               for x in SELECTIVITIES),
             *(Number(f"the same measured, selectivity {x:g}", None, relative_time(found[x])) for x in (0.1, 1, 10)),
         ],
-        "The improvement grows with the selectivity here: below one, a probe that finds nothing ends drop probing at "
-        "once, and the MJoin has hardly any work that a cache could spare.",
+        "The improvement grows with the selectivity here. Below one, a probe that finds nothing ends drop probing at "
+        "once, so the MJoin has hardly any work that a cache could save.",
     )  # fmt: skip
     return Outcome(
         rows("selectivity", found), verdict,

@@ -44,10 +44,10 @@ def run(options: Options) -> Outcome:
             Number("caches used, n = 7", 6, chosen[7][0], ""),
             Number("candidates, n = 7", 15, chosen[7][1], ""),
         ],
-        "Our MJoin remembers what a probe has found as long as its key stays: on one attribute no index is asked "
-        "twice about an element, so that caches have less to spare than where it is asked for every row in between. "
-        "Most of the rest is to follow rows to the results, of which there are more with every stream, and that takes "
-        "as many accesses from a cache. With three streams the only candidate breaks even, and A-Caching takes none.",
+        "Our MJoin stores the result of a probe as long as its key stays the same. On one attribute no index is probed "
+        "twice for an element, so caches have less to save than in an MJoin that probes for every intermediate row. "
+        "Most of the other accesses follow rows to the results; there are more of them with every stream, and a cache "
+        "needs as many. With three streams the only candidate breaks even, and A-Caching does not use it.",
     )  # fmt: skip
     return Outcome(rows("n", found), verdict,
                    figure("Figures 5.17 and 5.18", "streams", SIZES, list(found.values())))  # fmt: skip

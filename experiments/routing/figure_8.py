@@ -76,7 +76,7 @@ def run(options: Options) -> Outcome:
                    sum(r["best"] == "" for r in dark) / max(1, len(dark))),
             Number("least selectivity of a window", None, min(r["selectivity"] for r in rows)),
         ],
-        f"On building_rooms: the paper's Lab readings are not to be had.{_why(rows)}",
+        f"On building_rooms: the paper's Lab readings are not available.{_why(rows)}",
     )  # fmt: skip
     return Outcome(rows, verdict, figure)
 
@@ -87,12 +87,12 @@ def _why(rows: Sequence[Mapping[str, Any]]) -> str:
     least = min(r["selectivity"] for r in rows)
     if least >= NIGHT:
         reasons.append(f" No window has less than {NIGHT:.0%} passing (the least has {least:.1%}): some rooms are lit "
-                       "all night, so that the room classifies then too.")  # fmt: skip
+                       "all night, so that the room is a classifier at night too.")  # fmt: skip
     if not any(r["best"] == "hour" for r in rows):
         one = sum(r["hours"] == 1 for r in rows) / len(rows)
         found = sum(r["significance_of_hour"] > SIGNIFICANT for r in rows)
-        reasons.append(f" A window is some 20 minutes: in {one:.0%} of them there is one hour only, which tells nothing"
-                       f" apart, and the hour is significant in {found} of {len(rows)}.")  # fmt: skip
+        reasons.append(f" A window is some 20 minutes: {one:.0%} of them have one hour only, which cannot be a"
+                       f" classifier, and the hour is significant in {found} of {len(rows)}.")  # fmt: skip
     return "".join(reasons)
 
 

@@ -13,13 +13,13 @@ from experiments.report import Claim, Number, Options, Outcome, Verdict, main
 
 # Counted by changing one thing at a time in single cells, at 100,000 tuples (400,000 with the larger sample).
 REASON = (
-    "Content-Learns routes hardly a tuple against its classifiers, but is often without them. The operator whose "
-    "turn it is to be profiled has none, which with two joins is half of the time: if profiling ended after two "
-    "turns of each, it would make 93 % instead of 60 % of Content-Knows' saving at A = 5 %, and 77 instead of 20 % "
-    "at A = 30 %. With more joins and weaker skew the attribute is not found: at eight joins and A = 50 % its gain "
-    "ratio is 0.006, and from 150 tuples 0.03 cannot be told from chance; with samples of 3,000 and a threshold of "
-    "0.003 it would make 56 % instead of nothing. The default learns from every tuple that an operator processes, "
-    "and goes on with its classifiers meanwhile."
+    "Content-Learns routes hardly any tuple against its classifiers, but often has none. The operator that is being "
+    "profiled has no classifier, which with two joins is half of the time. If profiling ended after two turns of each "
+    "operator, it would achieve 93 % instead of 60 % of Content-Knows' saving at A = 5 %, and 77 % instead of 20 % at "
+    "A = 30 %. With more joins and weaker skew the attribute is not found: at eight joins and A = 50 % its gain ratio "
+    "is 0.006, and with 150 tuples even 0.03 cannot be distinguished from chance. With samples of 3,000 and a "
+    "threshold of 0.003 it would achieve 56 % instead of nothing. The default learns from every tuple that an operator "
+    "processes, and keeps its classifiers meanwhile."
 )
 
 

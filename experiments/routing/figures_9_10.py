@@ -99,8 +99,8 @@ def run(options: Options) -> Outcome:
         ],
         f"{overhead:.2f} µs per routing call for content-learns, {ours:.2f} for default, {blind:.2f} for sbr: at most "
         f"5 % of all time where operators cost {19 * overhead:.0f}, {19 * ours:.0f} and {19 * blind:.0f} µs or more. "
-        "The paper's 4 to 5 % are of a system in which queues and input take most of the time; here all other time "
-        "is that of the operators.",
+        "The paper's 4 to 5 % are of a system in which queues and input take most of the time; here the rest of "
+        "the time is only that of the operators.",
     )  # fmt: skip
     return Outcome(rows, verdict, figure)
 

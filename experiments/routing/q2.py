@@ -40,7 +40,7 @@ def run(options: Options) -> Outcome:
                 "near_all_or_none": near_all_or_none(passes),
                 **{k: r.calls for k, r in runs.items()},
                 "best_fixed_order": int(order_cost(~passes, optimal_order(~passes))),
-                # Nobody can do with less: one call to drop a tuple, all to pass it.
+                # The lower bound of all policies: one call to drop a tuple, all to pass it.
                 "least": int(np.where(passes.all(1), passes.shape[1], 1).sum()),
             })  # fmt: skip
 
@@ -62,8 +62,8 @@ def run(options: Options) -> Outcome:
         [Number(f"{n}: saved by {p}", 0.08 if p in {"default", "content-learns"} else None, saved(n, p))
          for n in MEASURED for p in policies]
         + [Number(f"{n}: time with selectivities near 0 or 1", 0.572, idle[n]) for n in MEASURED],
-        "'minimum' is sbr that always takes the least selective operator: what is saved without looking at content; "
-        "'least' is what nobody can undercut.",
+        "'minimum' is sbr that always takes the operator of least selectivity: the saving without content; 'least' is "
+        "the lower bound of all policies.",
     )  # fmt: skip
     return Outcome(rows, verdict, figure)
 
