@@ -22,7 +22,7 @@ from tests.scale import FACTOR
 from tests.semantics.engine import Way, mismatch, run_engine
 from tests.shards import shards
 
-CASES = max(10, round(60 * FACTOR))
+CASES = max(10, round(30 * FACTOR))
 PARTS = 3
 RELATIONS = (
     "{n} [PARTITION BY a ROWS 1]",
