@@ -33,7 +33,9 @@ TOPS = (
     "SELECT Istream(R.ts, S.ts AS t2, {last}.v AS w) FROM {}",
     "SELECT Istream(R.c, S.v) FROM {}",
 )
-WINDOWS = ("[RANGE 400]", "[ROWS 300]", "[RANGE 900]", "[ROWS UNBOUNDED]", "[RANGE 600 SLIDE 40]")
+WINDOWS = (
+    "[RANGE 400]", "[ROWS 300]", "[RANGE 900]", "[ROWS UNBOUNDED]", "[RANGE 600 SLIDE 40]", "[PARTITION BY c ROWS 150]"
+)  # fmt: skip
 SEEN: Counter[str] = Counter()
 
 

@@ -95,7 +95,7 @@ def _graph(watch: Watched) -> list[str]:
 
 
 def _bounds(s: dict[str, Any]) -> str:
-    window = "the window has no bound yet" if s["window_rows"] is None else f"window {s['window_rows']:,} rows"
+    window = "the window has no bound yet" if s["window_rows"] is None else f"{s['kind']} {s['window_rows']:,} rows"
     by = "" if s["constraint_rows"] is None else f", by constraints about {s['constraint_rows']:,}"
     return window + by
 
@@ -115,8 +115,9 @@ def synopses(watch: Watched, join: ConstrainedJoin) -> list[dict[str, Any]]:
         counted = join.counted_in_window(i)  # arrivals are not counted while the plain join runs
         window = watch.in_window(join, i) if counted is None else counted
         made.append({
-            "input": label, "rows": unknown + yes + no, "unknown": unknown, "yes": yes, "no": no,
-            "bytes": join.bytes_of(i), "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],
+            "input": label, "kind": "relation" if join.sides[i].is_relation else "window",
+            "rows": unknown + yes + no, "unknown": unknown, "yes": yes, "no": no, "bytes": join.bytes_of(i),
+            "spilled": spilled[i][0], "spilled_bytes": spilled[i][1],
             "window_rows": None if math.isinf(window) else int(window),
             "constraint_rows": expected_rows(watch, join, i), "removed": removed_from(watch, i),
             "constraints": [{n: c[n] for n in ("constraint", "k_u", "k_e", "used")} for c in known if c["input"] == i],

@@ -222,6 +222,17 @@ def drop_vain(
 
 
 @kernel(f"int64({I2}, {I3}, {B1})", borrows=True)
+def keep_possible(asked, filters, bits):
+    """Of lines of port and key keep those that the spill may have; returns how many."""
+    many = np.int64(0)
+    for i in range(len(asked)):
+        if maybe_spilled(asked[i, 0], asked[i, 1], filters, bits):
+            asked[many, 0], asked[many, 1], asked[many, 2] = asked[i, 0], asked[i, 1], asked[i, 2]
+            many += 1
+    return many
+
+
+@kernel(f"int64({I2}, {I3}, {B1})", borrows=True)
 def keep_known(asked, filters, bits):
     """Of lines of port and key keep those that a filter has; returns how many."""
     many = np.int64(0)

@@ -101,6 +101,17 @@ class Measures(NamedTuple):
     hits: Any
 
 
+class Departures(NamedTuple):
+    """Deletions of rows of inputs that are relations, those of one input after those of another: times, identities and
+    keys at the first port; by input the next and the one behind the last."""
+
+    time: Any
+    identity: Any
+    key: Any
+    next: Any
+    stop: Any
+
+
 class Search(NamedTuple):
     """The nested loops of a search for results, and where they are put."""
 
@@ -273,27 +284,46 @@ def leave_at_once(rows, width, plan, progress, s):
 
 
 @inlined
-def leave_until(rows, width, search, measures, limits, deletes, until):
-    """Let rows of time-based windows leave, the first to leave first; False if results find no room."""
+def find_departing(rows, width, departures, owner):
+    """The slot of the row that the next deletion of an input means; −1: it is not in memory."""
+    at = departures.next[owner]
+    key = departures.key[at]
+    s = first(rows, width, owner * width, np.int64(0), key)
+    while s >= 0 and rows.r64[u(s), u(width + 1)] != departures.identity[at]:
+        s = after(rows, width, np.int64(0), s, key)
+    return s
+
+
+@inlined
+def leave_until(rows, width, search, measures, departures, limits, deletes, until):
+    """Let rows leave whose time has come or which are deleted, the first to leave first; False if results find no
+    room. A deletion whose row is not in memory deletes what was dropped."""
     many = rows.ports.shape[0]
     while True:
-        s, when = np.int64(-1), until
+        s, when, deleted = np.int64(-1), until, np.int64(-1)
         for i in range(many):
             oldest = rows.fifo[u(i), 0]
-            if limits[i] > 0 or oldest < 0:
-                continue
-            leave = rows.r64[u(oldest), u(width + 1)]
-            if leave < when or (leave == when and s < 0):
-                s, when = oldest, leave
-        if s < 0:
+            if limits[i] < 0:
+                at = departures.next[i]
+                if at < departures.stop[i]:
+                    leave = departures.time[at]
+                    if leave < when or (leave == when and s < 0 and deleted < 0):
+                        s, when, deleted = np.int64(-1), leave, np.int64(i)
+            elif limits[i] == 0 and oldest >= 0:
+                leave = rows.r64[u(oldest), u(width + 1)]
+                if leave < when or (leave == when and s < 0 and deleted < 0):
+                    s, when, deleted = oldest, leave, np.int64(-1)
+        if deleted >= 0:
+            s = find_departing(rows, width, departures, deleted)
+        elif s < 0:
             return True
-        if (
-            deletes
-            and rows.status[u(s)] == YES
-            and not emit(rows, width, search, measures, s, np.int64(-1), rows.r64[u(s), u(width + 1)])
-        ):
-            return False
-        depart(rows, width, s)
+        if s >= 0:
+            gone = deletes and rows.status[u(s)] == YES
+            if gone and not emit(rows, width, search, measures, s, np.int64(-1), when):
+                return False
+            depart(rows, width, s)
+        if deleted >= 0:
+            departures.next[deleted] += 1
 
 
 @inlined
@@ -329,26 +359,29 @@ def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
 
 
 @kernel(
-    f"int64({I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, int64, {I1}, {B1}, int64, int64, int64, {ROWS}, {I3},"
-    f" {I1}, {I1}, boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2}, {I2}, {I2}, int32[::1], {I1}, {I1},"
-    f" {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2})",
+    f"int64({I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, int64, {I1}, {B1},"
+    f" int64, int64, int64, {ROWS}, {I3}, {I1}, {I1}, boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2},"
+    f" {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
 def run(
-    time, leave, place, place_from, clean, state, keys, next_, stop, until, limits, skip, every, per_question,
-    rows_per_element, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack, order, bound,
-    loops, deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims, arrived, duplicates,
-    steps, hits, progress, out_time, out_weight, out_sampled, out_places,
+    time, leave, place, place_from, clean, state, keys, next_, stop, gone_time, gone_identity, gone_key, gone_next,
+    gone_stop, until, limits, skip, every, per_question, rows_per_element, ports, status, stream, r64, r32, r16, head,
+    base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills, share, wait, low, lag, units, notice,
+    marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time, out_weight, out_sampled,
+    out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
-    let rows leave up to ``until``. Without ``leave`` no window is time-based, without ``place`` rows are stored one
+    let rows leave up to ``until``; ``gone_`` are ``Departures``. ``limits`` by input are −1 for a relation, 0 for a
+    time-based window, else rows. Without ``leave`` no window is time-based, without ``place`` rows are stored one
     after another (``place_from`` by input, less its first element). ``state`` says which cannot join or are rejected,
     of an input that is ``clean`` none; rejected rows of inputs in ``skip`` are only counted. ``out_sampled`` is a
     hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
     plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims)
     measures = Measures(arrived, duplicates, steps, hits)
+    departures = Departures(gone_time, gone_identity, gone_key, gone_next, gone_stop)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
     many, width = ports.shape[0], ports.shape[1]
     far = r16.size >= MANY_PLACES
@@ -374,7 +407,7 @@ def run(
         for i in range(many):
             if next_[i] < stop[i] and (owner < 0 or time[next_[i]] < now):
                 owner, now = np.int64(i), time[next_[i]]
-        if not leave_until(rows, width, search, measures, limits, deletes, now):
+        if not leave_until(rows, width, search, measures, departures, limits, deletes, now):
             return np.int64(FULL)
         if owner < 0:
             return np.int64(DONE)

@@ -15,11 +15,12 @@ from eddyline.operators.join_tree import port_keys
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Elements: times, when they leave a time-based window, where their rows are stored, whether they can join and
-    whether a filter rejects them, their keys by port. ``next`` and ``stop`` by input say which are to be applied;
-    ``reported`` up to where the control has received them. What need not be looked up for each element is not:
-    ``leave`` is empty if no window is time-based, ``place`` if those of each input are stored one after another, from
-    ``place_from`` on, less the first of them; of an input that is ``clean`` every element can join."""
+    """Elements: times, when they leave a time-based window (of a relation: their identities), where their rows are
+    stored, whether they can join and whether a filter rejects them, their keys by port. ``next`` and ``stop`` by input
+    say which are to be applied; ``reported`` up to where the control has received them. What need not be looked up for
+    each element is not: ``leave`` is empty if all windows are tuple-based, ``place`` if those of each input are stored
+    one after another, from ``place_from`` on, less the first of them; of an input that is ``clean`` every element can
+    join."""
 
     time: Int64s
     leave: Int64s
@@ -56,7 +57,7 @@ class Arrivals:
         slots, none = [s.slot[a:b] for s, _, (a, b) in parts], np.empty(0, np.int64)
         in_a_row = all(len(p) == 0 or p[-1] - p[0] == len(p) - 1 for p in slots)  # they increase
         first = np.array([p[0] if len(p) else 0 for p in slots], np.int64)
-        timed = any(s.limit == 0 for s in sides)
+        timed = any(s.limit <= 0 for s in sides)
         return Arrivals(
             joined([s.time[a:b] for s, _, (a, b) in parts]),
             joined([s.leave[a:b] for s, _, (a, b) in parts]) if timed else none,

@@ -10,6 +10,8 @@ The invariants that make the second exact, however wrong a constraint is:
    may be part of a result come back. So a result of the run has all its rows in memory.
 3. Where deletions can show, all rows of the current results are in memory: a row is only taken out if it is part of no
    result. So a row that leaves from the spill changes nothing.
+4. Before a run, the spilled rows that it deletes come back (inputs that are relations), so that a deletion finds its
+   row in memory.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ from eddyline.kernels import constrained_join as kernel
 from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.join_layout import NO_DELETIONS
 from eddyline.operators.base import Context, Operator
+from eddyline.operators.constrained_changes import AllDepartures, Departures
 from eddyline.operators.constrained_control import Collection, ConstraintControl
 from eddyline.operators.constrained_events import Arrivals, cuts_of
 from eddyline.operators.constrained_side import ConstrainedSide, FoundResults
-from eddyline.operators.constrained_spill import fetch_needed, spill_useless
+from eddyline.operators.constrained_spill import fetch_deleted, fetch_needed, spill_useless
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput
@@ -142,30 +145,34 @@ class ConstrainedJoin(Operator):
         times = [s.time[:n] for s, n in zip(self.sides, lengths, strict=True)]
         found = FoundResults(self.results)
         self._most = len(self.slots)
+        departures = AllDepartures.of([s.departures for s in self.sides], self.keys)
         cuts = list(cuts_of(times, SPILL_EVERY if self.spill is not None else sum(lengths)))
         for n, cut in enumerate(cuts):
             arrivals = Arrivals.of(self.sides, [s.failed for s in self.sides], self.keys, self.slots.width, cut)
             until = frontier if n == len(cuts) - 1 else int(arrivals.time.max())
-            self._run(arrivals, until, found)
+            self._run(arrivals, departures, until, found)
         made = found.delta(self.schema)  # before rows move
         for i, (side, count) in enumerate(zip(self.sides, lengths, strict=True)):
             side.drop_events(count)
+            side.departures = Departures.none()
             self._move_together(i)
         self.slots.shrink(sum(lengths))
         return made
 
-    def _run(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
-        """Apply arrivals, and let rows leave whose time has come."""
-        if self.spill is not None and self.spill.total > 0 and len(arrivals):
-            fetch_needed(self, arrivals)
+    def _run(self, arrivals: Arrivals, departures: AllDepartures, until: int, found: FoundResults) -> None:
+        """Apply arrivals, and let rows leave whose time has come or which are deleted."""
+        if self.spill is not None and self.spill.total > 0:
+            fetch_deleted(self, departures, until)
+            if len(arrivals):
+                fetch_needed(self, arrivals)
         self.slots.reserve(self._last_most, arrivals.stop - arrivals.next)
         before = self.collections
         self.progress[k.PEAK] = 0
-        self._apply(arrivals, until, found)
+        self._apply(arrivals, departures, until, found)
         if self.collections == before and self._is_due(until):
             self.progress[k.NOW] = until
             self._consult(arrivals, until, asks=True)
-            self._apply(arrivals, until, found)
+            self._apply(arrivals, departures, until, found)
         if self.collections != before or self.collected_at == NEVER:
             self.collected_at = until
         self._last_most = max(int(self.progress[k.PEAK]), len(self.slots))
@@ -179,7 +186,7 @@ class ConstrainedJoin(Operator):
         """Whether so much time has passed without a garbage collection that rows may have become useless by that."""
         return len(self.slots) > 0 and until != NEVER and until - self.collected_at >= self.plan.due
 
-    def _apply(self, arrivals: Arrivals, until: int, found: FoundResults) -> None:
+    def _apply(self, arrivals: Arrivals, departures: AllDepartures, until: int, found: FoundResults) -> None:
         many = self.tree.size
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
         status, progress, told = k.FULL, self.progress, 0
@@ -191,7 +198,8 @@ class ConstrainedJoin(Operator):
             status = int(
                 kernel.run(
                     arrivals.time, arrivals.leave, arrivals.place, arrivals.place_from, arrivals.clean, arrivals.state,
-                    arrivals.keys, arrivals.next, arrivals.stop, until, self.limits, self.skip, self.collect_every,
+                    arrivals.keys, arrivals.next, arrivals.stop, departures.time, departures.identity, departures.key,
+                    departures.next, departures.stop, until, self.limits, self.skip, self.collect_every,
                     COLLECTIONS_PER_QUESTION, ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes,
                     self.spill is not None, plan.share, plan.wait, plan.low, self.lag, self.units, self.notice,
                     slots.marks, plan.facts, self.removed, np.empty(slots.capacity, np.int32), slots.arrived,
@@ -293,7 +301,8 @@ class ConstrainedJoin(Operator):
 
     def counted_in_window(self, i: int) -> int | None:
         """How many rows the window of an input holds, where they are counted; None: it is estimated."""
-        return None
+        side = self.sides[i]
+        return side.current if side.is_relation else None
 
     def row_counts(self) -> Int64s:
         """Rows by input and status (UNKNOWN, YES, NO)."""
@@ -356,7 +365,8 @@ class ConstrainedJoin(Operator):
             events["codes"] = np.ascontiguousarray(side.codes.reshape(-1))
             # Rows are saved in the order in which slots are, then those that wait.
             places = slots["place"][(slots["stream"] == i) & (slots["place"] >= 0)]
-            out[str(i)] = {"rows": side.rows.state(np.concatenate([places, side.slot])), "events": events}
+            rows = side.rows.state(np.concatenate([places, side.slot]))
+            out[str(i)] = {"rows": rows, "events": events, "current": side.current}
         if self.spill is not None:
             out["spill"] = self.spill.state()
         return out
@@ -368,6 +378,7 @@ class ConstrainedJoin(Operator):
         for i, side in enumerate(self.sides):
             mine = state[str(i)]
             side.rows.load(mine["rows"])
+            side.current = int(mine["current"])
             for name in EVENTS:
                 setattr(side, name, np.array(mine["events"][name]))
             n = len(side.time)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from eddyline.core.delta import Bools, Int64s
 from eddyline.kernels import constrained_filter as kernel_filter
+from eddyline.operators.constrained_changes import AllDepartures
 from eddyline.operators.constrained_events import Arrivals
 from eddyline.operators.constrained_side import ConstrainedSide
 from eddyline.synopses.constrained_slots import Slots
@@ -70,16 +71,30 @@ def fetch_needed(join: SpillingJoin, arrivals: Arrivals) -> None:
         begin = arrivals.stop  # from now on only rows that were brought back
 
 
-def _fetch(join: SpillingJoin, asked: Int64s, members: ArrivingKeys, now: int) -> Int64s:
-    """Bring rows of some keys back from the spill: their slots. They go again after the run, unless one of them is
-    part of a result: that is what refutes a constraint."""
+def fetch_deleted(join: SpillingJoin, departures: AllDepartures, until: int) -> None:
+    """Before a run that lasts until an instant: the spilled rows that it deletes, with others of their keys."""
+    assert join.spill is not None
+    if len(departures) == 0:
+        return
+    asked = departures.until(until, join.slots.width)
+    many = int(kernel_filter.keep_possible(asked, join.spill.filters, join.spill.bits))
+    if many and join.spill.index(asked[:many]):
+        many = int(kernel_filter.keep_known(asked[:many], join.spill.filters, join.spill.bits))
+    if many:
+        _fetch(join, asked[:many], None, departures.earliest())
+
+
+def _fetch(join: SpillingJoin, asked: Int64s, members: ArrivingKeys | None, now: int) -> Int64s:
+    """Bring rows of some keys back from the spill, with ``members`` only those that may be part of a result: their
+    slots. They go again after the run, unless one of them is part of a result: that is what refutes a constraint."""
     assert join.spill is not None
     back, slots = [], join.slots
-    for port, rows in join.spill.take(asked, lambda port, keys: _may_complete(join, members, port, keys)):
+    worth_it = None if members is None else lambda port, keys: _may_complete(join, members, port, keys)
+    for port, rows in join.spill.take(asked, worth_it):
         i = port // slots.width
         limit = int(join.limits[i])
-        there = rows.number + limit >= slots.arrived[i] if limit else rows.leave > now
-        rows = rows.filter(there)
+        if limit >= 0:
+            rows = rows.filter(rows.number + limit >= slots.arrived[i] if limit else rows.leave > now)
         if len(rows) == 0:
             continue
         join.fetches += len(rows)

@@ -94,13 +94,19 @@ class JoinSide:
             assert self.bag is not None
             time, leave = delta.time, np.zeros(n, np.int64)
             slot = self.bag.insert(delta)
+        self.append_events(time, leave, delta.weights, slot, valid, codes)
+
+    def append_events(
+        self, time: Int64s, leave: Int64s, weight: Int64s, slot: Int64s, valid: Int64s, codes: Int64s
+    ) -> None:
+        """Let events wait, behind those that wait already."""
         if len(self.time) == 0:
-            self.time, self.leave, self.weight, self.slot, self.valid = time, leave, delta.weights, slot, valid
+            self.time, self.leave, self.weight, self.slot, self.valid = time, leave, weight, slot, valid
             self.codes = codes
         else:
             self.time = np.concatenate([self.time, time])
             self.leave = np.concatenate([self.leave, leave])
-            self.weight = np.concatenate([self.weight, delta.weights])
+            self.weight = np.concatenate([self.weight, weight])
             self.slot = np.concatenate([self.slot, slot])
             self.valid = np.concatenate([self.valid, valid])
             self.codes = np.concatenate([self.codes, codes])

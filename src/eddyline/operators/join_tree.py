@@ -138,11 +138,11 @@ def port_keys(codes: Int64s, keys: Sequence[tuple[int, ...]], width: int) -> Int
         return codes
     made = np.zeros((len(codes), width), np.int64)
     for p, columns in enumerate(keys):
-        made[:, p] = codes[:, columns[0]] if len(columns) == 1 else _hashed(codes[:, list(columns)])
+        made[:, p] = codes[:, columns[0]] if len(columns) == 1 else hashed(codes[:, list(columns)])
     return made
 
 
-def _hashed(codes: Int64s) -> Int64s:
+def hashed(codes: Int64s) -> Int64s:
     """A hash of each line, by the finaliser of splitmix64 (``kernels.hashing.mix``)."""
     h = np.zeros(len(codes), np.uint64)
     with np.errstate(over="ignore"):

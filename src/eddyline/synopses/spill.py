@@ -315,8 +315,11 @@ class Spill:
     # ── what others read ──────────────────────────────────────────────────────────────────────────────────────────
 
     def expire(self, now: int, arrived: Int64s, limits: Int64s) -> None:
-        """Forget rows that have left their windows: segments as a whole."""
+        """Forget rows that have left their windows: segments as a whole. Limits are rows, 0 for windows that are
+        time-based, below for relations, whose rows stay until they are deleted."""
         for i, mine in enumerate(self.groups):
+            if limits[i] < 0:
+                continue
             oldest, counted = int(arrived[i] - limits[i]), bool(limits[i])
 
             def is_over(s: Segment, oldest: int = oldest, counted: bool = counted) -> bool:

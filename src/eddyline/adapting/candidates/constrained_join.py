@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eddyline.adapting.candidates.routed_join import is_kept_by_join
 from eddyline.adapting.join_choice import Joining, memory_of
@@ -39,7 +40,9 @@ from eddyline.plan.traverse import each
 from eddyline.synopses.codes import is_direct
 
 if TYPE_CHECKING:
-    from eddyline.adapting.constraint_control import PortFacts
+    from eddyline.adapting.constraint_control import ConstraintWatch, PortFacts
+    from eddyline.operators.constrained_join import ConstrainedJoin
+    from eddyline.operators.join_plan import JoinGraph
     from eddyline.operators.join_tree import JoinTree
     from eddyline.operators.mjoin import MJoin
     from eddyline.operators.offered_join import Offer
@@ -47,8 +50,10 @@ if TYPE_CHECKING:
     from eddyline.plan.graph import Output
     from eddyline.plan.joins import JoinParts, MakeOffer
     from eddyline.plan.physical import Builder
+    from eddyline.synopses.spill import Spill
     from eddyline.synopses.store import Stub
 
+MadeJoin = TypeVar("MadeJoin", bound="ConstrainedJoin")
 OTHER_JOIN_OPTIONS = ("joins", "caches", "tree")  # options that ask for another join than the one under constraints
 STATUS_ACCESSES = 1.0  # accesses more than a join without constraints: each row's status is computed on arrival
 
@@ -56,7 +61,9 @@ STATUS_ACCESSES = 1.0  # accesses more than a join without constraints: each row
 @candidate
 class ConstrainedJoinCandidate(Candidate):
     name = "constrained-join"
-    version = 4  # 2: the join may be run as the plain one; 3: rows know when they came; 4: fewer maxima are remembered
+    # 2: the join may be run as the plain one; 3: rows know when they came; 4: fewer maxima are remembered; 5: inputs
+    # may be relations
+    version = 5
 
     def check(self, options: Mapping[str, Any]) -> None:
         constraint_options(options)
@@ -70,7 +77,9 @@ class ConstrainedJoinCandidate(Candidate):
         if why:
             return Refused(why, asked=True)
         if mode == "auto":
-            return Refused("it is offered to the join that runs, and takes over when a decision says so")
+            relation = relation_among(node)
+            offered = "it is offered to the join that runs, and takes over when a decision says so"
+            return Refused(relation or offered, asked=relation is not None)
         return "rows stay only as long as constraints allow that they are needed"
 
     def check_plan(self, plan: Plan, options: Mapping[str, Any]) -> None:
@@ -97,7 +106,8 @@ class ConstrainedJoinCandidate(Candidate):
     def build(self, node: Join, builder: Builder, need: Deletions) -> Output:
         parts = builder.join_parts(node, need)
         name = builder.name("constrained-join")
-        return builder.add_join(node, switching_join(name, node, builder, parts), parts)
+        make = switching_join if relation_among(node) is None else lasting_join
+        return builder.add_join(node, make(name, node, builder, parts), parts)
 
 
 def obstacle(node: Join, options: Mapping[str, Any]) -> str | None:
@@ -108,12 +118,20 @@ def obstacle(node: Join, options: Mapping[str, Any]) -> str | None:
     for option in OTHER_JOIN_OPTIONS:
         if options.get(option) is not None:
             return f"the option '{option}' names another join"
-    for child in node.inputs:
-        if not is_kept_by_join(child):
-            return f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window"
     keys, equalities, _ = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
     tree = tree_of(JoinGraph(keys, equalities))
     return None if isinstance(tree, JoinTree) else tree
+
+
+def relation_among(node: Join) -> str | None:
+    """Why a plain join never hands its rows over to the one under constraints: its bags have no rows by place."""
+    for child in node.inputs:
+        if not is_kept_by_join(child):
+            return (
+                f"{alias_of(child)} is neither constant nor a stream under a RANGE or ROWS window: constraints are used"
+                " where the option 'constraints' asks for 'exact' or 'lossy'"
+            )
+    return None
 
 
 def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
@@ -127,7 +145,7 @@ def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
         from eddyline.operators.offered_join import Offer
 
         def make() -> SwitchingJoin | str:
-            return obstacle(node, options) or switching_join(name, node, builder, parts)
+            return relation_among(node) or obstacle(node, options) or switching_join(name, node, builder, parts)
 
         limits = HandOver()
 
@@ -145,34 +163,65 @@ def offer_for(node: Join, builder: Builder) -> MakeOffer | None:
     return offer
 
 
+@dataclass(frozen=True, slots=True)
+class ConstrainedParts:
+    """What a join under constraints is made of, beside what any join has."""
+
+    graph: JoinGraph
+    tree: JoinTree
+    residual: Sequence[Expr]
+    facts: list[list[PortFacts]]
+    edges: list[tuple[int, int, int, int]]
+    control: ConstraintWatch
+    spill: Spill | None
+
+    @staticmethod
+    def of(name: str, node: Join, builder: Builder, parts: JoinParts) -> ConstrainedParts:
+        from eddyline.adapting.constraint_control import ConstraintWatch
+        from eddyline.operators.join_plan import JoinGraph
+        from eddyline.operators.join_tree import JoinTree, tree_of
+        from eddyline.synopses.spill import Spill
+
+        mode, options = constraint_options(builder.planning.options)
+        keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
+        graph = JoinGraph(keys, equalities)
+        tree = tree_of(graph)
+        assert isinstance(tree, JoinTree)
+        facts = port_facts(node, tree, keys, builder.planning.catalog)
+        edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
+        control = ConstraintWatch(name, edges, facts, tree.width, options, builder.context.log)
+        schemas = [i.schema for i in parts.inputs]
+        spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
+        return ConstrainedParts(graph, tree, residual, facts, edges, control, spill)
+
+    def join(self, kind: type[MadeJoin], name: str, node: Join, builder: Builder, parts: JoinParts) -> MadeJoin:
+        _, options = constraint_options(builder.planning.options)
+        return kind(
+            name, parts.inputs, self.graph, self.tree, self.residual, node.schema.names, builder.context,
+            self.control, self.spill, collect_every=options.collect,
+        )  # fmt: skip
+
+
+def lasting_join(name: str, node: Join, builder: Builder, parts: JoinParts) -> ConstrainedJoin:
+    """The join under constraints over a node with an input that is a relation; no other kernel takes over."""
+    from eddyline.operators.constrained_join import ConstrainedJoin
+
+    return ConstrainedParts.of(name, node, builder, parts).join(ConstrainedJoin, name, node, builder, parts)
+
+
 def switching_join(name: str, node: Join, builder: Builder, parts: JoinParts) -> SwitchingJoin:
     """The join under constraints over a node without obstacles, which the plain join's kernel may run, too."""
-    from eddyline.adapting.constraint_control import ConstraintWatch
     from eddyline.adapting.join_switch import JoinSwitch, sample_of
-    from eddyline.operators.join_plan import JoinGraph
-    from eddyline.operators.join_tree import JoinTree, tree_of
     from eddyline.operators.switching_join import SwitchingJoin
-    from eddyline.synopses.spill import Spill
 
     given = builder.planning.options
     mode, options = constraint_options(given)
-    keys, equalities, residual = split_conjuncts(node.conjuncts, [i.schema for i in node.inputs])
-    graph = JoinGraph(keys, equalities)
-    tree = tree_of(graph)
-    assert isinstance(tree, JoinTree)
-    facts, log = port_facts(node, tree, keys, builder.planning.catalog), builder.context.log
-    edges = [(e.a, e.a_port, e.b, e.b_port) for e in tree.edges]
-    control = ConstraintWatch(name, edges, facts, tree.width, options, log)
-    schemas = [i.schema for i in parts.inputs]
-    spill = None if mode == "lossy" else Spill(schemas, tree.width, builder.registry.spill)
-    operator = SwitchingJoin(
-        name, parts.inputs, graph, tree, residual, node.schema.names, builder.context, control, spill,
-        collect_every=options.collect,
-    )  # fmt: skip
-    ordered = [(i, p) for i, mine in enumerate(facts) for p, f in enumerate(mine) if f.ordered]
+    made = ConstrainedParts.of(name, node, builder, parts)
+    operator = made.join(SwitchingJoin, name, node, builder, parts)
+    ordered = [(i, p) for i, mine in enumerate(made.facts) for p, f in enumerate(mine) if f.ordered]
     switch = JoinSwitch(
-        name, sample_of(edges, ordered, tree.size), control.in_window, mode == "auto", memory_of(given),
-        options.patience, log, builder.clock, HandOver(),
+        name, sample_of(made.edges, ordered, made.tree.size), made.control.in_window, mode == "auto",
+        memory_of(given), options.patience, builder.context.log, builder.clock, HandOver(),
     )  # fmt: skip
     operator.follow(switch, partial(plain_join, name, node, builder, parts))
     return operator
