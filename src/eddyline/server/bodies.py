@@ -7,7 +7,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Text = Annotated[str, Field(max_length=1_000_000)]
+# Of a job. Only who has the token sends one.
+JobText = Annotated[str, Field(max_length=1_000_000)]
+# Of one query: everybody may check one, and a megabyte of nested parentheses keeps the parser busy for most of a minute.
+Text = Annotated[str, Field(max_length=50_000)]
 Columns = list[tuple[str, str]]
 Width = int | float | str | None
 
@@ -56,6 +59,10 @@ class QueryBody(Body):
 
 class TextBody(Body):
     text: Text
+
+
+class JobBody(Body):
+    text: JobText
 
 
 class OptionsBody(Body):
