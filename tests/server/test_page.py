@@ -365,8 +365,8 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
     page.wait_for_selector(".key >> nth=3", timeout=40_000)
     until(lambda: len(_race(page)) == 4 and _race(page)["a-greedy"] < _race(page)["static"] - 0.5, 60)
     page.wait_for_selector(".leader:has-text('static needs')")
-    page.wait_for_selector(".policies .now:has-text('evaluates a, b, c')")  # static
-    page.wait_for_selector(".policies .now:has-text('evaluates c, b, a')")  # those that adapt
+    page.wait_for_selector(".policies .now:has-text('evaluates a, then b, then c')")  # static
+    page.wait_for_selector(".policies .now:has-text('evaluates c, then b, then a')")  # those that adapt
     page.locator(".dial input[name=a]").evaluate(
         "e => { e.value = 0.1; e.dispatchEvent(new Event('input', {bubbles: true})); }"
     )

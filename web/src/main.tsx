@@ -83,6 +83,9 @@ function Page() {
   const samples = history?.samples ?? [];
   const at = replay ? index : samples.length - 1;
   const pinned = samples[at]?.plan.pinned ?? false;
+  const decisions = (
+    <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} span={view === "time" ? span : null} replay={!!replay} changed={load} />
+  );
   return (
     <>
       <header class="top">
@@ -139,12 +142,14 @@ function Page() {
         </div>
       )}
       <main>
-        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} aside={replay ? {} : putAside(samples[at])} changed={load} />}
-        {view === "plan" && replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
-        {view === "time" && <TimeView span={span} setSpan={setSpan} catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
-        {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
-          <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} span={view === "time" ? span : null} replay={!!replay} changed={load} />
+        {view === "plan" && (
+          <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} aside={replay ? {} : putAside(samples[at])} changed={load}>
+            {replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
+            {decisions}
+          </PlanView>
         )}
+        {view === "time" && <TimeView span={span} setSpan={setSpan} catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
+        {(view === "decisions" || view === "time") && decisions}
         {view === "queries" && <QueriesView catalog={catalog} query={current} tab={rows} choose={choose} changed={load} aside={putAside(samples[at])} />}
         {view === "lab" && <LabView />}
       </main>

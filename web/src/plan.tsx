@@ -1,5 +1,6 @@
 // The plan: a graph with live rates, coloured by a metric, with a table beside it and the text of the query below.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
@@ -15,7 +16,7 @@ const NONE = new Set<string>();
 const MOST_IN_SIGHT = 40; // operators of a plan that stays while the page is scrolled; a larger one would leave no room
 const LATELY = "of the last ten seconds; since the start where no rows came in them";
 
-export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void }) {
+export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void; children?: ComponentChildren }) {
   const [metric, setMetric] = useState<Metric>("time");
   const [selected, select] = useState<string | null>(null);
   const [hide, setHide] = useState(false);
@@ -82,6 +83,7 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
           </div>
         </div>
         <NodePanel plan={plan} node={node} rate={node ? found.get(node.id) : undefined} replay={props.replay} changed={props.changed} />
+        <div class="below">{props.children}</div>
       </div>
     </section>
   );

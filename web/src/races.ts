@@ -109,7 +109,7 @@ export const FILTERS: Race = {
     const select = (await planOf(this, policy)).nodes.find((n) => n.kind === "select");
     const asked = (select?.knows["asked"] as number[] | undefined) ?? [];
     const order = (select?.knows["order"] as number[] | undefined) ?? [0, 1, 2];
-    return { work: asked.reduce((a, b) => a + b, 0), rows: select?.statistics["elements_in"] ?? 0, order: order.map((i) => "abc"[i]).join(", ") };
+    return { work: asked.reduce((a, b) => a + b, 0), rows: select?.statistics["elements_in"] ?? 0, order: order.map((i) => "abc"[i]).join(", then ") };
   },
 };
 
@@ -125,7 +125,7 @@ export const JOINS: Race = {
   text:
     `SELECT Istream(lab_s.k) FROM lab_r [ROWS ${WINDOW}], lab_s [ROWS ${WINDOW}], lab_t [ROWS ${WINDOW}]` + " WHERE lab_r.k = lab_s.k AND lab_s.m = lab_t.m",
   measure: "Rows and index entries visited per row",
-  doing: "for a row of s looks in",
+  doing: "looks up a row of s in",
   work: "visits",
   source: "S. Babu and others, Adaptive Caching for Continuous Queries, ICDE 2005",
   policies: [
@@ -182,7 +182,7 @@ export const JOINS: Race = {
   async counted(policy) {
     const join = (await planOf(this, policy)).nodes.find((n) => n.knows["accesses"] !== undefined);
     const orders = (join?.knows["orders"] as Record<string, string[]> | undefined) ?? {};
-    const order = (orders["lab_s"] ?? []).map((name) => name.replace("lab_", "")).join(", ");
+    const order = (orders["lab_s"] ?? []).map((name) => name.replace("lab_", "")).join(", then ");
     return { work: Number(join?.knows["accesses"] ?? 0), rows: Number(join?.knows["elements"] ?? 0), order };
   },
 };
