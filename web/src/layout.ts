@@ -42,7 +42,8 @@ export function columns(scene: Scene): Layout {
     if (l.kind === "keeps") kept.set(l.source, [...(kept.get(l.source) ?? []), scene.items.find((i) => i.id === l.target)!]);
   }
   const sizes = new Map(main.map((i) => [i.id, i]));
-  const tall = Math.max(0, ...main.map((i) => i.height + 30 * (kept.get(i.id)?.length ?? 0))) + GAP.y;
+  const highest = Math.max(0, ...main.map((i) => i.height));
+  const tall = highest + Math.max(0, ...[...kept.values()].map((k) => 30 * k.length)) + GAP.y;
   const deepest = Math.max(0, ...depth.values());
   const wide = Array.from({ length: deepest + 1 }, (_, d) => Math.max(0, ...main.filter((i) => depth.get(i.id) === d).map((i) => i.width)));
   const left = (d: number): number => wide.slice(d + 1).reduce((sum, w) => sum + w + GAP.x, 10);
@@ -59,7 +60,7 @@ export function columns(scene: Scene): Layout {
   roots.forEach(place);
   const places = new Map<string, Point>();
   for (const [id, d] of depth) {
-    const at = { x: left(d), y: (rows.get(id) ?? 0) * tall + 10 };
+    const at = { x: left(d), y: (rows.get(id) ?? 0) * tall + 10 + (highest - (sizes.get(id)?.height ?? 0)) / 2 }; // the middles of a row in one line
     places.set(id, at);
     (kept.get(id) ?? []).forEach((k, n) => places.set(k.id, { x: at.x + 16, y: at.y + sizes.get(id)!.height + 6 + 30 * n }));
   }
