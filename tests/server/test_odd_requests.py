@@ -57,7 +57,10 @@ def test_a_long_text_is_checked_soon_or_refused(server: RunningServer, what: str
     assert len(answer.body) < 200_000
 
 
-@pytest.mark.parametrize("name", ["\u202ereversed", "SysStream", "sysstream", "Decisions", "../x", "a/b", "a\nb", " ", "nul"])
+MISLEADING = ["\u202ereversed", "SysStream", "sysstream", "Decisions", "../x", "a/b", "a\nb", " ", "nul"]
+
+
+@pytest.mark.parametrize("name", MISLEADING)
 def test_names_that_mislead_are_refused(server: RunningServer, name: str) -> None:
     answer = server.request("POST", "/v1/queries", {"name": name, "text": "SELECT Istream(a) FROM S"})
     assert answer.status == 422 and "cannot be called" in answer.data["error"], answer
@@ -78,7 +81,9 @@ def test_other_names_work_in_every_address(server: RunningServer, name: str) -> 
 OUTSIDE = ["link.csv", "up/secret.csv", "up/*.csv", "*/secret.csv", "../secret.csv", "open.csv/../../secret.csv"]
 
 
-@pytest.mark.parametrize("path", [*OUTSIDE, "%2e%2e/secret.csv", "open.csv\x00", "/proc/self/environ", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "path", [*OUTSIDE, "%2e%2e/secret.csv", "open.csv\x00", "/proc/self/environ", "file:///etc/passwd"]
+)
 def test_no_source_outside_the_folders(server: RunningServer, path: str) -> None:
     body = {"name": "F", "source": path, "timestamp": "ts"}
     assert server.request("POST", "/v1/streams", body).status == 422

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
