@@ -35,6 +35,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
     <section class="decisions">
       <div class="bar">
         <strong>
+          {all.length > 1 && all[0]!.sequence > 1 ? "the last " : ""}
           {all.length} decision{all.length === 1 ? "" : "s"} of {props.query}
         </strong>
         {!props.replay && <button onClick={() => void send(props.pinned ? "/unpin" : "/pin")}>{props.pinned ? "unpin the plans" : "pin the plans"}</button>}

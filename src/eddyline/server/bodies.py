@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 # Of a job. Only who has the token sends one.
 JobText = Annotated[str, Field(max_length=1_000_000)]
-# Of one query. Everybody may check one; the parser is busy with a megabyte of nested parentheses for 15 seconds, with a sum
-# of as many terms for 50.
+# Of one query. Everybody may check one, and the parser works for 15 seconds on a megabyte of nested parentheses and for
+# 50 on a sum of as many terms.
 Text = Annotated[str, Field(max_length=50_000)]
 Columns = list[tuple[str, str]]
 Width = int | float | str | None
