@@ -163,6 +163,12 @@ class Dialogue:
     def type(self, text: str) -> None:
         self._terminal.type(text)
 
+    def interrupt(self, times: int, seconds_apart: float) -> None:
+        """Ctrl-C several times in a row."""
+        for _ in range(times):
+            self._terminal.process.send_signal(signal.SIGINT)
+            time.sleep(seconds_apart)
+
     def expect(self, pattern: str, seconds: float = 60.0) -> str:
         """Wait until this is written, escape sequences included; what was written up to there."""
         end = time.monotonic() + seconds

@@ -163,6 +163,9 @@ def test_a_query_is_bound_while_typed_registered_and_seen(page: Any, server: Run
     page.wait_for_selector("#queries tr.selected:has-text('keyed')")
     for name in ("typed", "keyed"):
         page.click(f"[aria-label='drop {name}']")
+        page.wait_for_timeout(300)
+        assert name in [q["name"] for q in server.request("GET", "/v1/queries").data]  # asked first
+        page.click(f"[aria-label='really drop {name}']")
         until(lambda name=name: name not in [q["name"] for q in server.request("GET", "/v1/queries").data])
 
 
@@ -182,13 +185,19 @@ def test_a_plan_changes_under_drift_and_a_decision_is_undone(page: Any, server: 
     page.wait_for_selector(".stands >> nth=0 >> li:has-text('1. drifting.')")
     page.wait_for_selector(f".stands >> nth=1 >> li:has-text('1. {last['after'][0]}')")
     box = page.locator("section.plan .node:has-text('select 1') text").nth(1)
-    until(lambda: box.text_content().startswith(last["after"][0]))
+    until(lambda: box.text_content() == f"1 {last['after'][0]}")
     page.wait_for_selector("section.plan .graph[data-layout=elk]")  # ELK has placed it
     page.wait_for_selector("section.plan .queue")
     assert page.locator(".piece.marked").count() == 3  # the operator's pieces of the text
     page.click(".piece:has-text('drifting')")  # and from a piece to its operator
     page.wait_for_selector("section.plan .node.selected:has-text('stream drifting')")
     page.click("section.plan .node:has-text('select 1')")
+    page.click("summary:has-text('evidence')")
+    rows = page.locator("table.evidence tbody tr")
+    assert rows.count() == 3 and "drifting." in rows.first.inner_text()
+    assert any(unit in rows.first.inner_text() for unit in ("ns", "µs"))  # what the filter costs
+    assert "leader" not in page.inner_text("table.evidence")
+    assert page.inner_text(".decision dl").split("leader\n")[1].startswith("drifting.")  # by its name
     page.click(f"[aria-label='undo decision {last['sequence']}']")
     undone = until(lambda: [d for d in decisions(server) if d["by"] == "user"])
     assert undone[-1]["reason"] == f"undoes decision {last['sequence']}"
@@ -263,7 +272,7 @@ def test_a_property_is_edited_in_place_and_takes_effect(page: Any, server: Runni
     page.click("text=unpin the plans")
     page.locator("#metric").scroll_into_view_if_needed()  # what is out of sight is not drawn anew
     page.select_option("#metric", "selectivity")
-    page.wait_for_selector(".node:has-text('out of 1')")
+    page.wait_for_selector(".live .metric:has-text('out of 1')")
     page.click("section.plan .node:has-text('stream drifting')")
     page.fill("#edit-slack", "5")
     page.click(".edit button")
@@ -318,6 +327,12 @@ def test_graphs_are_queries_over_the_system_stream(page: Any, server: RunningSer
     for _ in range(20 if SHOTS else 0):  # a picture of a graph needs some of it
         push(server, (0.5, 0.5, 0.5), 2000)
         page.wait_for_timeout(500)
+    push(server, (0.5, 0.5, 0.5), 3000)
+    # A decision stands below its moment in the graphs.
+    page.wait_for_selector(".timeline.aligned")
+    ends = page.locator(".ends.aligned span")
+    axis = until(lambda: [t for t in ends.all_inner_texts() if t])
+    assert len(axis) == 2 and axis[0] <= axis[1]
     shot(page, "time")
     page.wait_for_selector(".graph-card .key:has-text('rows/s')")
     page.click("[aria-label^='edit the query of the graph']")
@@ -350,6 +365,13 @@ def test_the_lab_races_policies_on_the_same_rows(page: Any, server: RunningServe
     page.wait_for_selector(".key >> nth=3", timeout=40_000)
     until(lambda: len(_race(page)) == 4 and _race(page)["a-greedy"] < _race(page)["static"] - 0.5, 60)
     page.wait_for_selector(".leader:has-text('static needs')")
+    page.wait_for_selector(".policies .now:has-text('evaluates a, then b, then c')")  # static
+    page.wait_for_selector(".policies .now:has-text('evaluates c, then b, then a')")  # those that adapt
+    page.locator(".dial input[name=a]").evaluate(
+        "e => { e.value = 0.1; e.dispatchEvent(new Event('input', {bubbles: true})); }"
+    )
+    page.wait_for_selector("text=Dotted lines: other rows come from here on.")
+    page.click("text=the written order is bad")
     if SHOTS:
         page.wait_for_timeout(10_000)  # a picture of a race needs some of it
     shot(page, "lab")
@@ -421,6 +443,32 @@ def test_a_view_without_a_plan_says_why(page: Any, server: RunningServer, tmp_pa
     with RunningServer(tmp_path / "empty") as empty:
         page.goto(f"http://127.0.0.1:{empty.port}/")
         page.wait_for_selector("text=No query runs yet: register one under Queries, or start a race in the Lab.")
+
+
+def test_a_server_that_is_away_is_said_and_the_page_goes_on(browser: Any, tmp_path: Path) -> None:
+    """Killed and started again: the plan and its results come again without a reload."""
+    with RunningServer(tmp_path / "state") as server:
+        columns = [["ts", "bigint"], ["a", "bigint"]]
+        server.request("POST", "/v1/streams", {"name": "kept", "columns": columns, "timestamp": "ts"})
+        server.request("POST", "/v1/queries", {"name": "all", "text": "SELECT Istream(a) FROM kept"})
+        page = browser.new_page()
+        page.set_default_timeout(WAIT)
+        page.goto(f"http://127.0.0.1:{server.port}/#token={server.token}")
+        page.wait_for_selector("section.plan .node")
+        page.wait_for_timeout(500)
+        page.goto(f"http://127.0.0.1:{server.port}/#/queries/all")
+        server.request("POST", "/v1/streams/kept/rows", [{"ts": 1, "a": 71}, {"ts": 2, "a": 0}])
+        page.wait_for_selector("#results td:text-is('71')")
+        server.kill()
+        page.wait_for_selector(".mistake:has-text('does not answer'):has-text('What is shown is of')")
+        server.start()
+        page.wait_for_selector(".mistake:has-text('does not answer')", state="detached")
+        server.request("POST", "/v1/streams/kept/rows", [{"ts": 3, "a": 72}, {"ts": 4, "a": 0}])
+        page.wait_for_selector("#results td:text-is('72')")
+        assert page.locator("#results tbody tr").count() == 3  # none twice
+        view(page, "plan")
+        page.wait_for_selector("#operators td:has-text('1')")
+        page.close()
 
 
 def test_where_reading_needs_the_token_the_page_asks_for_it(browser: Any, server: RunningServer) -> None:
@@ -503,7 +551,7 @@ def test_ratios_are_of_the_last_seconds(page: Any, server: RunningServer, tmp_pa
     page.click("text=back to the server")
     (tmp_path / "one.json").write_text(json.dumps({**bundle, "samples": samples[100:101]}))
     page.set_input_files("#open-bundle", str(tmp_path / "one.json"))  # as in a notebook: what was done so far
-    page.wait_for_selector(".node:has-text('select 1'):has-text('180.0 ms in all')")
+    page.wait_for_selector(".live .metric[data-of='select 1']:has-text('180.0 ms in all')")
     page.click("text=back to the server")
 
 

@@ -12,6 +12,7 @@ from tests.terminal import Dialogue, dialogue, eddyline
 TERMINAL = {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "50"}
 PROMPT, MORE = "cql>", r"\.\.\.>"  # the blank behind them is drawn by moving the cursor
 UNDERLINED = r"\x1b\[0;[0-9;]*\b4m{}"
+SHOW_CURSOR = "\x1b[?25h"
 CTRL_C, CTRL_D, ENTER, TAB = "\x03", "\x04", "\r", "\t"
 QUERY = "large: SELECT Istream(size)", "FROM packets WHERE size > 500 AND port < 2;"
 
@@ -98,5 +99,12 @@ def test_a_session_in_a_server(tmp_path: Path, environment: dict[str, str]) -> N
             shell.expect("4004")
             shell.type(CTRL_C)
             shell.expect(PROMPT)
+            for apart in (0.0003, 0.001, 0.003, 0.01):  # an impatient Ctrl-C does not disturb what ends the table
+                shell.type("\\watch large" + ENTER)
+                shell.expect("4004")
+                shell.interrupt(4, apart)
+                assert SHOW_CURSOR in shell.expect("large goes on")
+                shell.expect(PROMPT)
+                ask_for(shell, "\\list", "packets")
             shell.type(CTRL_D)
             assert shell.end() == 0

@@ -8,6 +8,7 @@ export interface Decision {
   before: unknown;
   after: unknown;
   reason: string;
+  because?: string; // the template of the reason
   evidence: Record<string, unknown>;
   units: Record<string, string>;
   expected_gain: number | null;

@@ -18,6 +18,7 @@ const COLOURS = {
 };
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [12, 4], [4, 4]];
 const HEIGHT = 190;
+const [LEFT, RIGHT] = [76, 16]; // beside the lines; a timeline below has the same
 const LEAST_SPAN = 1; // second: of a single point uPlot would show years
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600]; // seconds between two lines of the grid
 
@@ -27,6 +28,7 @@ export interface ChartProps {
   label: string;
   clock?: boolean; // the points' times are seconds since 1970
   marks?: number[]; // moments that are drawn as vertical lines
+  range?: [number, number] | null; // of the axis of time; otherwise that of the points
   digits?: number; // behind the point, of the last values
 }
 
@@ -34,9 +36,11 @@ export function Chart(props: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const marks = useRef<number[]>([]);
+  const range = useRef<[number, number] | null>(null);
   const [dark, setDark] = useState(() => matchMedia("(prefers-color-scheme: dark)").matches);
   const colours = COLOURS[dark ? "dark" : "light"];
   marks.current = props.marks ?? [];
+  range.current = props.range ?? null;
   const names = props.lines.map((l) => l.name).join("\n");
   useEffect(() => {
     const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -47,7 +51,7 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     const element = place.current;
     if (!element || !names) return;
-    const made = new uPlot(options(element, props, marks, colours), joined(props.lines), element);
+    const made = new uPlot(options(element, props, marks, range, colours), joined(props.lines), element);
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
@@ -57,7 +61,7 @@ export function Chart(props: ChartProps) {
       plot.current = null;
     };
   }, [names, props.unit, dark]);
-  useEffect(() => plot.current?.setData(joined(props.lines)), [props.lines]);
+  useEffect(() => plot.current?.setData(joined(props.lines)), [props.lines, props.range?.[0], props.range?.[1]]);
   useEffect(() => plot.current?.redraw(false), [marks.current.join()]); // a replay moves a mark over lines that stay
   return (
     <figure class="chart">
@@ -86,20 +90,21 @@ function joined(lines: Line[]): uPlot.AlignedData {
   return tables.length === 0 ? [[]] : uPlot.join(tables);
 }
 
-function options(element: HTMLElement, props: ChartProps, marks: { current: number[] }, colours: string[]): uPlot.Options {
+function options(element: HTMLElement, props: ChartProps, marks: { current: number[] }, span: { current: [number, number] | null }, colours: string[]): uPlot.Options {
   const style = getComputedStyle(element);
   const ink = style.color;
   const axis: uPlot.Axis = { stroke: ink, grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false }, font: `11px ${style.fontFamily}` };
   return {
     width: element.clientWidth || 300,
     height: HEIGHT,
+    padding: [null, RIGHT, null, null],
     legend: { show: false },
     cursor: { drag: { x: false, y: false } },
     scales: {
-      x: { time: !!props.clock, range: (_, low, high) => ((high ?? 0) - (low ?? 0) < LEAST_SPAN ? [(high ?? 0) - LEAST_SPAN, high ?? 0] : [low, high]) },
+      x: { time: !!props.clock, range: (_, low, high) => span.current ?? ((high ?? 0) - (low ?? 0) < LEAST_SPAN ? [(high ?? 0) - LEAST_SPAN, high ?? 0] : [low, high]) },
       y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] },
     },
-    axes: [{ ...axis, size: 30, space: 70, incrs: STEPS, values: (_, ticks) => ticks.map((s) => (props.clock ? clock(s) : `${s} s`)) }, { ...axis, size: 76, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
+    axes: [{ ...axis, size: 30, space: 70, incrs: STEPS, values: (_, ticks) => ticks.map((s) => (props.clock ? clock(s) : `${s} s`)) }, { ...axis, size: LEFT, values: (_, ticks) => ticks.map((v) => amount(v, props.unit)) }],
     series: [{}, ...props.lines.map((l, i) => ({ label: l.name, stroke: colours[i % 6]!, dash: DASHES[i % 6]!, width: 2, spanGaps: true, points: { show: false } }))],
     hooks: { draw: [(u) => drawMarks(u, marks.current, ink)] },
   };

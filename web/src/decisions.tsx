@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { ask, queryPath, type Decision, type Sample } from "./api";
+import { Evidence } from "./evidence";
 import { PlanGraph } from "./graph";
 import { keyOf } from "./history";
 import { cheap } from "./scene";
@@ -10,7 +11,7 @@ import { amount, clock, gain, shown } from "./words";
 const SHOWN = 100; // moments of the timeline
 const SHAPES: Record<string, string> = { policy: "●", user: "◆", planner: "■", scheduler: "▲", session: "▬" };
 
-export function DecisionsView(props: { query: string; decisions: Decision[]; samples: Sample[]; pinned: boolean; until?: number; replay: boolean; changed: () => void }) {
+export function DecisionsView(props: { query: string; decisions: Decision[]; samples: Sample[]; pinned: boolean; until?: number; span?: [number, number] | null; replay: boolean; changed: () => void }) {
   const [selected, select] = useState<string | null>(null);
   const [mistake, setMistake] = useState("");
   const all = props.until === undefined ? props.decisions : props.decisions.filter((d) => d.wall / 1e6 <= props.until!);
@@ -25,15 +26,20 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
       setMistake((e as Error).message);
     }
   };
-  const first = all[Math.max(0, all.length - SHOWN)]?.wall ?? 0;
-  const span = Math.max(1, (last?.wall ?? 1) - first);
+  // Below graphs the moments stand under those of the graphs; otherwise they fill the line.
+  const aligned = props.span ?? null;
+  const moments = all.slice(-SHOWN).filter((d) => !aligned || (d.wall / 1e6 >= aligned[0] && d.wall / 1e6 <= aligned[1]));
+  const [first, end] = aligned ?? [(all[Math.max(0, all.length - SHOWN)]?.wall ?? 0) / 1e6, (last?.wall ?? 0) / 1e6];
+  const span = Math.max(1e-6, end - first);
   return (
     <section class="decisions">
       <div class="bar">
         <strong>
+          {all.length > 1 && all[0]!.sequence > 1 ? "the last " : ""}
           {all.length} decision{all.length === 1 ? "" : "s"} of {props.query}
         </strong>
         {!props.replay && <button onClick={() => void send(props.pinned ? "/unpin" : "/pin")}>{props.pinned ? "unpin the plans" : "pin the plans"}</button>}
+        {chosen && chosen !== last && <button onClick={() => select(null)}>show the latest</button>}
         {Object.entries(SHAPES).map(([by, shape]) => (
           <span class="small">
             {shape} {by}
@@ -46,21 +52,21 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
         </p>
       )}
       {all.length === 0 && <p class="hint">Nothing was decided yet.</p>}
-      {all.length > 0 && <div class="timeline" role="group" aria-label="decisions in time">
-        {all.slice(-SHOWN).map((d) => (
-          <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `calc(0.3rem + (100% - 2rem) * ${(d.wall - first) / span})` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
+      {all.length > 0 && <div class={`timeline ${aligned ? "aligned" : ""}`} role="group" aria-label="decisions in time">
+        {moments.map((d) => (
+          <button key={keyOf(d)} class={`moment ${d.applied ? "" : "spared"} ${chosen && keyOf(chosen) === keyOf(d) ? "selected" : ""}`} style={{ left: `calc(var(--before) + (100% - var(--before) - var(--after)) * ${(d.wall / 1e6 - first) / span})` }} onClick={() => select(keyOf(d))} title={`${d.sequence}: ${d.kind}, ${d.reason}${inShard(d)}`} aria-label={`decision ${d.sequence}: ${d.kind}${inShard(d)}`}>
             {SHAPES[d.by] ?? "●"}
           </button>
         ))}
       </div>}
       {all.length > 1 && (
-        <div class="ends small">
-          <span>{clock(first / 1e6)}</span>
-          <span>{clock(last!.wall / 1e6)}</span>
+        <div class={`ends small ${aligned ? "aligned" : ""}`}>
+          <span>{clock(first)}</span>
+          <span>{clock(end)}</span>
         </div>
       )}
       {chosen && (
-        <article class="decision">
+        <article class="decision" onClick={() => select(keyOf(chosen))}>
           <header class="bar">
             <h3>
               {chosen.sequence}: {chosen.kind} <span class="small">
@@ -101,21 +107,7 @@ export function DecisionsView(props: { query: string; decisions: Decision[]; sam
             </div>
           </div>
           <BeforeAfter decision={chosen} samples={props.samples} />
-          {Object.keys(chosen.evidence ?? {}).length > 0 && (
-            <details>
-              <summary>evidence</summary>
-              <dl>
-                {Object.entries(chosen.evidence).map(([k, v]) => (
-                  <>
-                    <dt>{k}</dt>
-                    <dd>
-                      {shown(v)} {chosen.units?.[k] ?? ""}
-                    </dd>
-                  </>
-                ))}
-              </dl>
-            </details>
-          )}
+          <Evidence decision={chosen} />
         </article>
       )}
       {all.length > 0 && <div class="scroll" tabindex={0} role="region" aria-label="all decisions">

@@ -4,9 +4,9 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { rates, ratios, type Rate, type Ratio } from "./history";
 import { useLayout, type Layout, type Point } from "./layout";
-import { memo } from "./memo";
-import { caches, edges, isSource, nowText, scene, sourceName, type Item, type Link } from "./scene";
-import { amount, duration } from "./words";
+import { memo, useSight, within } from "./memo";
+import { caches, edges, isSource, linesOf, nowText, scene, sourceName, titleOf, type Item, type Link } from "./scene";
+import { amount, clipped, duration } from "./words";
 
 export const METRICS = {
   time: "time: seconds of work in a second",
@@ -66,7 +66,7 @@ export function PlanGraph(props: GraphProps) {
   const found = useMemo(() => rates(props.samples, props.index), [sample]);
   const lately = useMemo(() => ratios(props.samples, props.index), [sample]);
   // The shape: what changes it moves boxes; counts do not.
-  const shape = plan.nodes.map((n) => `${n.id}<${n.inputs.join()}${n.kept ? "k" : ""}${caches(n).map((c) => c.cache)}${n.readers?.length ?? 0}`).join("|");
+  const shape = plan.nodes.map((n) => `${n.id}${n.text}<${n.inputs.join()}${n.kept ? "k" : ""}${caches(n).map((c) => c.cache)}${n.readers?.length ?? 0}`).join("|");
   const drawn = useMemo(() => scene(plan, props.hidden), [shape, props.hidden]);
   const layout = useLayout(drawn);
   const waits = waiting(plan);
@@ -77,26 +77,51 @@ export function PlanGraph(props: GraphProps) {
   const sizes = useMemo(() => new Map(drawn.items.map((i) => [i.id, i])), [drawn]);
   const frame = useRef<HTMLDivElement>(null);
   useEffect(() => bringIntoSight(frame.current, props.selected), [props.selected, layout]);
+  const sight = useSight(frame, layout.width);
+  const boxes = drawn.items.filter((i) => i.kind === "operator" || i.kind === "source");
+  const small = drawn.items.filter((i) => i.kind !== "operator" && i.kind !== "source");
+  // Two drawings, one upon the other: what stays, and what changes with each sample. Only the upper one, and of it what is
+  // in sight, is painted ten times a second.
+  const view = `0 0 ${layout.width} ${layout.height}`;
   return (
     <div ref={frame} class="graph" role="group" aria-label={props.label} data-layout={layout.by}>
-      <svg viewBox={`0 0 ${layout.width} ${layout.height}`} style={{ width: `${layout.width}px`, minWidth: `calc(var(--least-scale) * ${layout.width}px)` }}>
-        {drawn.links.map((l) => (
-          <Line key={l.id} link={l} layout={layout} sizes={sizes} rate={l.rated ? flow(props.samples, props.index, nodes, l.from, l.to, found) : null} />
-        ))}
-        {drawn.items.map((i) => {
-          const at = layout.places.get(i.id);
-          const n = nodes.get(i.of);
-          if (!at || !n) return null;
-          if (i.kind === "operator" || i.kind === "source") {
+      <div class="drawing" style={{ width: `${layout.width}px`, minWidth: `calc(var(--least-scale) * ${layout.width}px)` }}>
+        <svg viewBox={view}>
+          {drawn.links.map((l) => (
+            <Line key={l.id} link={l} layout={layout} sizes={sizes} inSight rate={l.rated ? flow(props.samples, props.index, nodes, l.from, l.to, found) : null} />
+          ))}
+          {boxes.map((i) => {
+            const [at, n] = [layout.places.get(i.id), nodes.get(i.of)];
+            return at && n && <Box key={i.id} item={i} node={n} at={at} inSight={within(sight, at, i)} heat={(values.get(i.id) ?? 0) / largest} selected={props.selected === i.id} select={props.select} />;
+          })}
+          {small.map((i) => {
+            const [at, n] = [layout.places.get(i.id), nodes.get(i.of)];
+            return at && n && <Small key={i.id} item={i} node={n} at={at} inSight={within(sight, at, i)} waiting={between.get(i.id) ?? 0} />;
+          })}
+        </svg>
+        <svg class="live" viewBox={view} aria-hidden="true">
+          {drawn.links.map((l) => {
+            const at = l.rated && labelPlace(l, layout, sizes);
+            return at && within(sight, at, NOTHING) && <Text key={l.id} x={at.x} y={at.y} middle text={rateText(flow(props.samples, props.index, nodes, l.from, l.to, found))} inSight />;
+          })}
+          {boxes.map((i) => {
+            const [at, n] = [layout.places.get(i.id), nodes.get(i.of)];
+            if (!at || !n || isSource(n) || !within(sight, at, i)) return null;
             const value = values.get(i.id) ?? 0;
-            return <Box key={i.id} item={i} node={n} at={at} heat={value / largest} text={isSource(n) ? "" : said(value, props.metric, found.size > 0)} selected={props.selected === i.id} select={props.select} />;
-          }
-          return <Small key={i.id} item={i} node={n} at={at} waiting={between.get(i.id) ?? 0} />;
-        })}
-      </svg>
+            return <MetricOf key={i.id} item={i} at={at} heat={value / largest} text={said(value, props.metric, found.size > 0)} inSight />;
+          })}
+          {small.map((i) => {
+            const [at, n] = [layout.places.get(i.id), nodes.get(i.of)];
+            if (!at || !n || !within(sight, at, i)) return null;
+            return <Text key={i.id} x={at.x + i.width / 2} y={at.y + i.height / 2 + 4} middle text={smallText(i, n, between.get(i.id) ?? 0)} inSight />;
+          })}
+        </svg>
+      </div>
     </div>
   );
 }
+
+const NOTHING = { width: 0, height: 0 };
 
 /** Scroll within the drawing, not the page, so that the chosen operator is seen. */
 function bringIntoSight(frame: HTMLDivElement | null, id: string | null): void {
@@ -122,21 +147,51 @@ function flow(samples: Sample[], index: number, nodes: Map<string, PlanNode>, so
   return arrived === undefined || before === undefined || seconds <= 0 ? null : (arrived - before) / seconds;
 }
 
+interface TextProps {
+  x: number;
+  y: number;
+  text: string;
+  middle?: boolean;
+  inSight: boolean;
+}
+
+const Text = memo(
+  (p: TextProps) => (
+    <text x={p.x} y={p.y} text-anchor={p.middle ? "middle" : undefined}>
+      {p.text}
+    </text>
+  ),
+  (p: TextProps) => [p.text],
+  (p: TextProps) => [p.x, p.y],
+);
+
 interface LineProps {
   link: Link;
   layout: Layout;
   sizes: Map<string, Item>;
   rate: number | null;
+  inSight: boolean;
 }
 
 const Line = memo(
   drawLine,
-  (p: LineProps) => [rateText(p.rate), stroke(p.rate)],
+  (p: LineProps) => [stroke(p.rate)],
   (p: LineProps) => [p.link, p.layout, p.sizes],
 );
 
+/** Where the rate of a link stands: above the queue that it fills; without a queue, above the line. */
+function labelPlace(link: Link, layout: Layout, sizes: Map<string, Item>): Point | null {
+  const [a, b] = [layout.places.get(link.source), layout.places.get(link.target)];
+  const [from, to] = [sizes.get(link.source), sizes.get(link.target)];
+  if (!a || !b || !from || !to) return null;
+  if (to.kind === "queue") return { x: b.x + to.width / 2, y: b.y - 5 };
+  const route = layout.routes.get(link.id);
+  const first = route?.[0] ?? { x: a.x + from.width, y: a.y + from.height / 2 };
+  return { x: (first.x + (route?.[1]?.x ?? b.x)) / 2, y: first.y - 7 };
+}
+
 const rateText = (rate: number | null): string => (rate === null ? "" : `${amount(rate)}/s`);
-const stroke = (rate: number | null): string => `${(1 + Math.min(5, Math.log10(1 + (rate ?? 0)))).toFixed(1)}px`;
+const stroke = (rate: number | null): string => `${(Math.round(2 * (1 + Math.min(5, Math.log10(1 + (rate ?? 0))))) / 2).toFixed(1)}px`;
 
 function drawLine(props: LineProps) {
   const { link, layout, sizes } = props;
@@ -147,22 +202,13 @@ function drawLine(props: LineProps) {
   const start = { x: a.x + from.width, y: a.y + from.height / 2 };
   const end = { x: b.x, y: b.y + to.height / 2 };
   const route: Point[] = layout.routes.get(link.id) ?? [start, end];
-  const first = route[0]!;
-  const second = route[1] ?? first;
   const last = route[route.length - 1]!;
   const tip = to.kind !== "queue";
-  // The rate stands above the queue that it fills; without a queue, above the line.
-  const label = tip ? { x: (first.x + second.x) / 2, y: first.y - 7 } : { x: b.x + to.width / 2, y: b.y - 5 };
   const path = route.map((p, i) => `${i ? "L" : "M"}${i === route.length - 1 && tip ? p.x - 5 : p.x} ${p.y}`).join(" ");
   return (
     <g class="edge">
       <path d={path} style={{ strokeWidth: stroke(props.rate) }} />
       {tip && <path class="tip" d={`M${last.x - 8} ${last.y - 5} L${last.x} ${last.y} L${last.x - 8} ${last.y + 5} Z`} />}
-      {link.rated && (
-        <text x={label.x} y={label.y} text-anchor="middle">
-          {rateText(props.rate)}
-        </text>
-      )}
     </g>
   );
 }
@@ -172,29 +218,35 @@ interface SmallProps {
   node: PlanNode;
   at: Point;
   waiting: number;
+  inSight: boolean;
 }
 
 const Small = memo(
   drawSmall,
-  (p: SmallProps) => [p.node.kept, p.node.readers, p.waiting],
+  (p: SmallProps) => [smallSaid(p), p.waiting > 0],
   (p: SmallProps) => [p.item, p.at],
 );
 
+/** What is written upon it. */
+function smallText(item: Item, node: PlanNode, waiting: number): string {
+  if (item.kind === "queue") return `≡ ${amount(waiting)}`;
+  if (item.kind === "synopsis") return `▤ ${amount(node.kept?.rows)} rows, ${amount(node.kept?.bytes, "B")}`;
+  return `${item.kind === "cache" ? "◫" : "⇉"} ${clipped(item.label, item.width - 34, "text")}`;
+}
+
+/** What it is; of a queue whether rows wait: how many is written upon it. */
+function smallSaid({ item, node, waiting }: SmallProps): string {
+  if (item.kind === "queue") return `queue ${item.label}: ${waiting ? "" : "no "}rows wait`;
+  if (item.kind === "synopsis") return `synopsis: ${node.kept?.what ?? ""}`;
+  return item.kind === "cache" ? `cache in use: ${item.label}` : `read by ${node.readers?.join(", ")}`;
+}
+
 function drawSmall(props: SmallProps) {
-  const { item, node } = props;
-  const text =
-    item.kind === "queue"
-      ? `≡ ${amount(props.waiting)}`
-      : item.kind === "synopsis"
-        ? `▤ ${amount(node.kept?.rows)} rows, ${amount(node.kept?.bytes, "B")}`
-        : `${item.kind === "cache" ? "◫" : "⇉"} ${clip(item.label, 20)}`;
-  const told = item.kind === "queue" ? `queue ${item.label}: ${props.waiting} rows wait` : item.kind === "synopsis" ? `synopsis: ${node.kept?.what ?? ""}` : item.kind === "cache" ? `cache in use: ${item.label}` : `read by ${node.readers?.join(", ")}`;
+  const { item } = props;
+  const told = smallSaid(props);
   return (
     <g class={`${item.kind} ${item.kind === "queue" && !props.waiting ? "empty" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} role="img" aria-label={told}>
       <rect width={item.width} height={item.height} rx={item.kind === "queue" ? 3 : 11} />
-      <text x={item.width / 2} y={item.height / 2 + 4} text-anchor="middle">
-        {text}
-      </text>
       <title>{told}</title>
     </g>
   );
@@ -216,19 +268,20 @@ interface BoxProps {
   node: PlanNode;
   at: Point;
   heat: number;
-  text: string;
   selected: boolean;
   select: (id: string) => void;
+  inSight: boolean;
 }
 
 const Box = memo(
   drawBox,
-  (p: BoxProps) => [nowText(p.node), p.node.strategy, heat(p), p.text],
+  (p: BoxProps) => [nowText(p.node), p.node.strategy, shade(p.heat)],
   (p: BoxProps) => [p.item, p.at, p.selected],
 );
 
-/** The width of the bar that shows the metric, in whole pixels. */
-const heat = (p: BoxProps): number => Math.round(Math.max(0, (p.item.width - 8) * p.heat));
+const SHADES = 5;
+/** The ground of a box shows the metric in few steps; the bar shows it exactly. */
+const shade = (heat: number): number => Math.round(SHADES * Math.min(1, Math.max(0, heat)));
 
 function drawBox(props: BoxProps) {
   const { node: n, item } = props;
@@ -240,22 +293,42 @@ function drawBox(props: BoxProps) {
     } else if (e.key === "ArrowLeft" || e.key === "ArrowRight") move(e, n);
   };
   return (
-    <g class={`node ${isSource(n) ? "source" : ""} ${props.selected ? "selected" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} tabindex={0} role="button" data-node={n.id} data-inputs={n.inputs.join("\n")} aria-label={`${n.id}. ${text}. ${props.text}`} aria-pressed={props.selected} onClick={() => props.select(n.id)} onKeyDown={press}>
+    <g class={`node ${isSource(n) ? "source" : `shade-${shade(props.heat)}`} ${props.selected ? "selected" : ""}`} transform={`translate(${props.at.x} ${props.at.y})`} tabindex={0} role="button" data-node={n.id} data-inputs={n.inputs.join("\n")} aria-label={`${n.id}. ${text}`} aria-pressed={props.selected} onClick={() => props.select(n.id)} onKeyDown={press}>
       <rect width={item.width} height={item.height} rx="6" />
-      <rect class="heat" x="4" y={item.height - 9} width={heat(props)} height="5" rx="2" />
       <text x="10" y="19" class="title">
-        {clip(n.id.replace(/ \(.*\)$/, ""), 21)}
-        {n.strategy ? " ⟳" : ""}
+        {clipped(titleOf(n), item.width - 18, "title")}
       </text>
-      <text x="10" y="34" class="small">
-        {clip(text || n.id.replace(/^[^(]*/, ""), 25)}
-      </text>
-      <text x="10" y="49" class="small">
-        {props.text}
-      </text>
+      {linesOf(n).map((line, i) => (
+        <text x="10" y={34 + 15 * i}>{clipped(line, item.width - 18, "text")}</text>
+      ))}
       <title>{`${n.id}\n${text}`}</title>
     </g>
   );
 }
 
-const clip = (text: string, most: number): string => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+interface MetricProps {
+  item: Item;
+  at: Point;
+  heat: number;
+  text: string;
+  inSight: boolean;
+}
+
+const MetricOf = memo(
+  drawMetric,
+  (p: MetricProps) => [p.text, bar(p)],
+  (p: MetricProps) => [p.item, p.at],
+);
+
+/** The width of the bar that shows the metric, in whole units. */
+const bar = (p: MetricProps): number => Math.round(Math.max(0, (p.item.width - 8) * p.heat));
+
+function drawMetric(props: MetricProps) {
+  const { item, at } = props;
+  return (
+    <g class="metric" data-of={item.id} transform={`translate(${at.x} ${at.y})`}>
+      <text x="10" y={item.height - 13}>{props.text}</text>
+      <rect class="heat" x="4" y={item.height - 9} width={bar(props)} height="5" rx="2" />
+    </g>
+  );
+}

@@ -3,11 +3,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { token, unknownToken } from "./api";
 import { Chart, type Line } from "./chart";
-import { FILTERS, finished, JOINS, type Dials, type Race, type Story } from "./races";
+import { FILTERS, finished, JOINS, turned, type Counted, type Dials, type Race, type Story } from "./races";
 
 const PUSH_EVERY = 200; // milliseconds
 const PUSHES_PER_POINT = 4; // of a line
 const MOST_POINTS = 240; // of a line
+const SETTLED = 1; // second that a dial rests between two changes
+const BEGINS = "The race begins. First figures come within seconds; where kernels of the engine have to be compiled first, within a minute.";
 const ALIKE = 1.05; // times the least work: no difference that one could see
 
 export function LabView() {
@@ -30,14 +32,17 @@ function RaceView({ race }: { race: Race }) {
   const [dials, setDials] = useState<Dials>(() => Object.fromEntries(race.dials.map((d) => [d.key, d.value])));
   const [story, setStory] = useState<Story | null>(race.stories[0]!);
   const [running, setRunning] = useState(false);
-  const [lines, setLines] = useState<Line[]>([]);
+  const [standing, setStanding] = useState<Standing>({ lines: [], orders: {}, changes: [] });
+  const { lines, orders, changes } = standing;
   const [mistake, setMistake] = useState("");
   const now = useRef(dials);
   now.current = dials;
   useEffect(() => {
     if (!running) return;
     let over = false;
-    run(race, () => now.current, setLines, () => over).catch((e: Error) => {
+    setStanding({ lines: [], orders: {}, changes: [] });
+    setMistake("");
+    run(race, () => now.current, setStanding, () => over).catch((e: Error) => {
       setMistake(e.message);
       setRunning(false);
     });
@@ -53,7 +58,14 @@ function RaceView({ race }: { race: Race }) {
         {race.policies.map((p) => (
           <>
             <dt>{p.name}</dt>
-            <dd>{p.does}</dd>
+            <dd>
+              {p.does}{" "}
+              {running && orders[p.name] && (
+                <strong class="now">
+                  Now it {race.doing} {orders[p.name]}.
+                </strong>
+              )}
+            </dd>
           </>
         ))}
       </dl>
@@ -114,8 +126,9 @@ function RaceView({ race }: { race: Race }) {
         <strong>3. What to see:</strong> {story ? story.expect : "Your own mix: which policy needs least, and how long does it take to find out?"}
       </p>
       <h3>{race.measure} (less is better)</h3>
-      <p class="leader">{leader(race, lines)}</p>
-      <Chart lines={lines} unit="" digits={2} label={`${race.measure}, by policy, over the seconds of the race`} />
+      <p class="leader">{running && lines.every((l) => l.points.length === 0) ? BEGINS : leader(race, lines)}</p>
+      <Chart lines={lines} unit="" digits={2} label={`${race.measure}, by policy, over the seconds of the race`} marks={changes} />
+      {changes.length > 0 && <p class="small">Dotted lines: other rows come from here on.</p>}
     </>
   );
 }
@@ -132,8 +145,15 @@ function leader(race: Race, lines: Line[]): string {
   return `Now ${who} least, ${least.value!.toFixed(2)} ${race.work} per row; ${most.name} needs ${ratio.toFixed(1)} times as many.`;
 }
 
+/** What a race shows. */
+interface Standing {
+  lines: Line[];
+  orders: Record<string, string>; // by policy
+  changes: number[]; // seconds at which the rows became others
+}
+
 /** Push rows to all policies, and count what each did for them, until it is over. */
-async function run(race: Race, dials: () => Dials, show: (lines: Line[]) => void, over: () => boolean): Promise<void> {
+async function run(race: Race, dials: () => Dials, show: (standing: Standing) => void, over: () => boolean): Promise<void> {
   const before = last;
   let end = (): void => undefined;
   last = new Promise((done) => (end = done));
@@ -150,25 +170,35 @@ async function run(race: Race, dials: () => Dials, show: (lines: Line[]) => void
 /** The race before, with all that it has to take back. */
 let last: Promise<void> = Promise.resolve();
 
-async function go(race: Race, dials: () => Dials, show: (lines: Line[]) => void, over: () => boolean): Promise<void> {
+async function go(race: Race, dials: () => Dials, show: (standing: Standing) => void, over: () => boolean): Promise<void> {
   const found = new Map<string, [number, number][]>(race.policies.map((p) => [p.name, []]));
-  const before = new Map<string, [number, number]>();
+  const before = new Map<string, Counted>();
+  const orders: Record<string, string> = {};
+  let changes: number[] = [];
+  let rows = "";
   const began = performance.now();
   let at = Date.now() * 1000;
   for (let step = 0; !over(); step++) {
     const seconds = (performance.now() - began) / 1000;
     await race.push(dials(), at, seconds, PUSH_EVERY / 1000);
+    const coming = JSON.stringify({ ...dials(), rate: 0, turned: turned(dials(), seconds) });
+    // A dial that is moved is one change, where it came to rest.
+    if (rows && coming !== rows) changes = [...changes.filter((c) => c < seconds - SETTLED), seconds];
+    rows = coming;
     at = Math.max(at + PUSH_EVERY * 1000, Date.now() * 1000);
     if (step % PUSHES_PER_POINT === PUSHES_PER_POINT - 1) {
       for (const p of race.policies) {
-        const [work, rows] = await race.counted(p);
+        const counted = await race.counted(p);
         const then = before.get(p.name);
-        before.set(p.name, [work, rows]);
+        before.set(p.name, counted);
+        orders[p.name] = counted.order;
         const points = found.get(p.name)!;
-        if (then && rows > then[1]) points.push([seconds, (work - then[0]) / (rows - then[1])]);
+        if (then && counted.rows > then.rows) points.push([seconds, (counted.work - then.work) / (counted.rows - then.rows)]);
         found.set(p.name, points.slice(-MOST_POINTS));
       }
-      show(race.policies.map((p) => ({ name: p.name, points: [...found.get(p.name)!] })));
+      const lines = race.policies.map((p) => ({ name: p.name, points: [...found.get(p.name)!] }));
+      const begin = lines[0]!.points[0]?.[0] ?? 0;
+      show({ lines, orders: { ...orders }, changes: changes.filter((c) => c >= begin) });
     }
     await new Promise((done) => setTimeout(done, PUSH_EVERY));
   }

@@ -4,7 +4,7 @@
 import Elk, { type ELK, type ElkExtendedEdge, type ElkNode } from "elkjs/lib/elk-api";
 import worker from "elkjs/lib/elk-worker.min.js?url";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { BOX, type Item, type Scene } from "./scene";
+import type { Item, Scene } from "./scene";
 
 export interface Point {
   x: number;
@@ -19,9 +19,9 @@ export interface Layout {
   by: "elk" | "columns";
 }
 
-const GAP = { x: 94, y: 20 };
+const GAP = { x: 86, y: 20 };
 // Between a box and the next thing on its right: a line, and where no queue carries the rate, room for that.
-const SPACING = { withQueues: 24, withRates: 64 };
+const SPACING = { withQueues: 20, withRates: 64 };
 
 export function columns(scene: Scene): Layout {
   const flows = scene.links.filter((l) => l.kind === "flow" && l.rated);
@@ -41,8 +41,12 @@ export function columns(scene: Scene): Layout {
   for (const l of scene.links) {
     if (l.kind === "keeps") kept.set(l.source, [...(kept.get(l.source) ?? []), scene.items.find((i) => i.id === l.target)!]);
   }
-  const tall = BOX.height + Math.max(0, ...[...kept.values()].map((k) => 30 * k.length)) + GAP.y;
+  const sizes = new Map(main.map((i) => [i.id, i]));
+  const highest = Math.max(0, ...main.map((i) => i.height));
+  const tall = highest + Math.max(0, ...[...kept.values()].map((k) => 30 * k.length)) + GAP.y;
   const deepest = Math.max(0, ...depth.values());
+  const wide = Array.from({ length: deepest + 1 }, (_, d) => Math.max(0, ...main.filter((i) => depth.get(i.id) === d).map((i) => i.width)));
+  const left = (d: number): number => wide.slice(d + 1).reduce((sum, w) => sum + w + GAP.x, 10);
   const rows = new Map<string, number>();
   let next = 0;
   const place = (id: string): number => {
@@ -56,16 +60,17 @@ export function columns(scene: Scene): Layout {
   roots.forEach(place);
   const places = new Map<string, Point>();
   for (const [id, d] of depth) {
-    const at = { x: (deepest - d) * (BOX.width + GAP.x) + 10, y: (rows.get(id) ?? 0) * tall + 10 };
+    const at = { x: left(d), y: (rows.get(id) ?? 0) * tall + 10 + (highest - (sizes.get(id)?.height ?? 0)) / 2 }; // the middles of a row in one line
     places.set(id, at);
-    (kept.get(id) ?? []).forEach((k, n) => places.set(k.id, { x: at.x + 16, y: at.y + BOX.height + 6 + 30 * n }));
+    (kept.get(id) ?? []).forEach((k, n) => places.set(k.id, { x: at.x + 16, y: at.y + sizes.get(id)!.height + 6 + 30 * n }));
   }
   for (const i of scene.items.filter((i) => i.kind === "queue")) {
     const link = scene.links.find((l) => l.target === i.id)!;
     const [a, b] = [places.get(link.from), places.get(link.to)];
-    if (a && b) places.set(i.id, { x: (a.x + BOX.width + b.x) / 2 - i.width / 2, y: (a.y + b.y + BOX.height) / 2 - i.height / 2 });
+    const [from, to] = [sizes.get(link.from), sizes.get(link.to)];
+    if (a && b && from && to) places.set(i.id, { x: (a.x + from.width + b.x) / 2 - i.width / 2, y: (a.y + from.height / 2 + b.y + to.height / 2) / 2 - i.height / 2 });
   }
-  return { places, routes: new Map(), width: (deepest + 1) * (BOX.width + GAP.x) - GAP.x + 20, height: Math.max(1, next) * tall + 4, by: "columns" };
+  return { places, routes: new Map(), width: left(-1) - GAP.x + 10, height: Math.max(1, next) * tall + 4, by: "columns" };
 }
 
 let elk: ELK | null = null;

@@ -35,6 +35,7 @@ function Page() {
   const [away, setAway] = useState("");
   const [replay, setReplay] = useState<History | null>(embedded);
   const [index, setIndex] = useState(0);
+  const [span, setSpan] = useState<[number, number] | null>(null);
   const [key, setKey] = useState(token.get());
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const seen = useRef<History | null>(null);
@@ -82,6 +83,9 @@ function Page() {
   const samples = history?.samples ?? [];
   const at = replay ? index : samples.length - 1;
   const pinned = samples[at]?.plan.pinned ?? false;
+  const decisions = (
+    <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} span={view === "time" ? span : null} replay={!!replay} changed={load} />
+  );
   return (
     <>
       <header class="top">
@@ -124,8 +128,8 @@ function Page() {
         )}
       </header>
       {away && (
-        <p class="mistake" role="alert">
-          {away}
+        <p class="mistake away" role="alert">
+          {away} {samples[at] && `What is shown is of ${clock(samples[at]!.at)}.`}
         </p>
       )}
       {replay && (
@@ -138,12 +142,14 @@ function Page() {
         </div>
       )}
       <main>
-        {view === "plan" && <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} aside={replay ? {} : putAside(samples[at])} changed={load} />}
-        {view === "plan" && replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
-        {view === "time" && <TimeView catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
-        {(view === "decisions" || view === "time" || (view === "plan" && !!history)) && (
-          <DecisionsView key={current} query={current ?? ""} decisions={history?.sorted() ?? []} samples={samples} pinned={pinned} until={replay ? samples[at]?.at : undefined} replay={!!replay} changed={load} />
+        {view === "plan" && (
+          <PlanView samples={samples} index={at} replay={!!replay} why={replay || !loaded ? "" : nothingToShow(catalog, current)} aside={replay ? {} : putAside(samples[at])} changed={load}>
+            {replay && <ReplayChart samples={samples} at={samples[at]?.at} />}
+            {decisions}
+          </PlanView>
         )}
+        {view === "time" && <TimeView span={span} setSpan={setSpan} catalog={catalog} changed={load} marks={(history?.sorted() ?? []).filter((d) => d.applied).map((d) => d.wall / 1e6)} />}
+        {(view === "decisions" || view === "time") && decisions}
         {view === "queries" && <QueriesView catalog={catalog} query={current} tab={rows} choose={choose} changed={load} aside={putAside(samples[at])} />}
         {view === "lab" && <LabView />}
       </main>

@@ -1,10 +1,11 @@
 // The plan: a graph with live rates, coloured by a metric, with a table beside it and the text of the query below.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Plan, PlanNode, Sample } from "./api";
 import { METRICS, PlanGraph, waiting, type Metric } from "./graph";
 import { rates, ratios, type Rate, type Ratio } from "./history";
-import { memo } from "./memo";
+import { memo, useInSight } from "./memo";
 import { NodePanel } from "./node";
 import { ASIDES, type Aside } from "./queries";
 import { cheap, isSource, sourceName } from "./scene";
@@ -15,7 +16,7 @@ const NONE = new Set<string>();
 const MOST_IN_SIGHT = 40; // operators of a plan that stays while the page is scrolled; a larger one would leave no room
 const LATELY = "of the last ten seconds; since the start where no rows came in them";
 
-export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void }) {
+export function PlanView(props: { samples: Sample[]; index: number; replay: boolean; why: string; aside: Aside; changed: () => void; children?: ComponentChildren }) {
   const [metric, setMetric] = useState<Metric>("time");
   const [selected, select] = useState<string | null>(null);
   const [hide, setHide] = useState(false);
@@ -75,19 +76,30 @@ export function PlanView(props: { samples: Sample[]; index: number; replay: bool
                   <th class="number">rows waiting</th>
                 </tr>
               </thead>
-              <tbody>
-                {plan.nodes
-                  .filter((n) => !isSource(n))
-                  .map((n) => (
-                    <Row key={n.id} node={n} rate={found.get(n.id)} ratio={lately.get(n.id)} waits={waits.get(n.id) ?? 0} selected={selected === n.id} select={select} />
-                  ))}
-              </tbody>
+              {chunks(plan.nodes.filter((n) => !isSource(n))).map((nodes, i) => (
+                <Rows key={i} nodes={nodes} rates={found} ratios={lately} waits={waits} selected={selected} select={select} />
+              ))}
             </table>
           </div>
         </div>
         <NodePanel plan={plan} node={node} rate={node ? found.get(node.id) : undefined} replay={props.replay} changed={props.changed} />
+        <div class="below">{props.children}</div>
       </div>
     </section>
+  );
+}
+
+const CHUNK = 20; // rows of the table that come into sight together
+const chunks = (nodes: PlanNode[]): PlanNode[][] => Array.from({ length: Math.ceil(nodes.length / CHUNK) }, (_, i) => nodes.slice(CHUNK * i, CHUNK * (i + 1)));
+
+function Rows(props: { nodes: PlanNode[]; rates: Map<string, Rate>; ratios: Map<string, Ratio>; waits: Map<string, number>; selected: string | null; select: (id: string) => void }) {
+  const [body, inSight] = useInSight<HTMLTableSectionElement>();
+  return (
+    <tbody ref={body}>
+      {props.nodes.map((n) => (
+        <Row key={n.id} node={n} rate={props.rates.get(n.id)} ratio={props.ratios.get(n.id)} waits={props.waits.get(n.id) ?? 0} selected={props.selected === n.id} select={props.select} inSight={inSight} />
+      ))}
+    </tbody>
   );
 }
 
@@ -98,6 +110,7 @@ interface RowProps {
   waits: number;
   selected: boolean;
   select: (id: string) => void;
+  inSight: boolean;
 }
 
 const Row = memo(
@@ -165,12 +178,21 @@ function placeOf(piece: string, text: string, from: number): { start: number; en
   return found && { start: from + found.index, end: from + found.index + found[0].length };
 }
 
+/** Operators that print nothing, by the words that ask for them. */
+const WORDS: Record<string, string[]> = { "i-stream": ["Istream"], "d-stream": ["Dstream"], "r-stream": ["Rstream"] };
+
+/** Conjuncts, and items of a list; of what groups, its clause. */
+function partsOf(text: string): string[] {
+  if (/^by /i.test(text)) return [`group ${text}`];
+  return text.split(" AND ").flatMap((part) => [part, ...part.split(/, (?![^(]*\))/)]);
+}
+
 export function marks(plan: Plan): { text: string; node?: string }[] {
   const { text } = plan;
   const from = Math.max(0, text.toLowerCase().indexOf("from"));
   const found: { start: number; end: number; node: string }[] = [];
   for (const n of plan.nodes) {
-    const wanted = isSource(n) ? [sourceName(n)] : n.text.split(" AND ");
+    const wanted = isSource(n) ? [sourceName(n)] : (WORDS[n.kind] ?? partsOf(n.text));
     for (const piece of wanted) {
       for (const candidate of [piece, piece.replace(/\b[a-z_]\w*\./gi, "")]) {
         const place = placeOf(candidate, text, isSource(n) ? from : 0);

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, follow, queryPath, type Catalog } from "./api";
 import { Editor } from "./editor";
+import { SureButton } from "./sure";
 import { amount, shown } from "./words";
 
 type Row = Record<string, unknown>;
@@ -74,7 +75,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; tab
           </thead>
           <tbody>
             {props.catalog.queries.map((q) => (
-              <tr class={props.query === q.name ? "selected" : ""}>
+              <tr key={q.id} class={props.query === q.name ? "selected" : ""}>
                 <td>
                   <button class="link" onClick={() => props.choose(q.name)}>
                     {q.name}
@@ -87,9 +88,7 @@ export function QueriesView(props: { catalog: Catalog; query: string | null; tab
                 <td class="number">{amount(q.rows)}</td>
                 <td class="mono">{q.text}</td>
                 <td>
-                  <button onClick={() => void drop(q.name)} aria-label={`drop ${q.name}`}>
-                    drop
-                  </button>
+                  <SureButton text="drop" label={`drop ${q.name}`} act={() => void drop(q.name)} />
                 </td>
               </tr>
             ))}

@@ -23,6 +23,7 @@ export interface Race {
   lesson: string;
   text: string;
   measure: string;
+  doing: string; // before the order that a policy has now
   policies: Policy[];
   dials: { key: string; text: string; least: number; most: number; step: number; value: number }[];
   work: string; // what is counted, as a word: "2.3 filters per row"
@@ -33,7 +34,13 @@ export interface Race {
   /** The rows of `span` seconds, from `at` on (microseconds); `seconds` is how long the race has gone on. */
   push(dials: Dials, at: number, seconds: number, span: number): Promise<void>;
   /** Work so far, and rows. */
-  counted(policy: Policy): Promise<[number, number]>;
+  counted(policy: Policy): Promise<Counted>;
+}
+
+export interface Counted {
+  work: number;
+  rows: number;
+  order: string; // in which the policy evaluates or looks now
 }
 
 // A search in a long text costs a microsecond, so fewer evaluations also take less time. With filters that cost next to
@@ -48,6 +55,7 @@ export const FILTERS: Race = {
     " most rows. Four policies run the same query on the same rows. Their results are the same; they differ in how many filters they evaluate.",
   text: `SELECT Istream(ts) FROM lab_stream WHERE ${passes("a")} AND ${passes("b")} AND ${passes("c")}`,
   measure: "Filters evaluated per row",
+  doing: "evaluates",
   work: "filters",
   source: "S. Babu and others, Adaptive Ordering of Pipelined Stream Filters, SIGMOD 2004",
   policies: [
@@ -100,7 +108,8 @@ export const FILTERS: Race = {
   async counted(policy) {
     const select = (await planOf(this, policy)).nodes.find((n) => n.kind === "select");
     const asked = (select?.knows["asked"] as number[] | undefined) ?? [];
-    return [asked.reduce((a, b) => a + b, 0), select?.statistics["elements_in"] ?? 0];
+    const order = (select?.knows["order"] as number[] | undefined) ?? [0, 1, 2];
+    return { work: asked.reduce((a, b) => a + b, 0), rows: select?.statistics["elements_in"] ?? 0, order: order.map((i) => "abc"[i]).join(", then ") };
   },
 };
 
@@ -116,6 +125,7 @@ export const JOINS: Race = {
   text:
     `SELECT Istream(lab_s.k) FROM lab_r [ROWS ${WINDOW}], lab_s [ROWS ${WINDOW}], lab_t [ROWS ${WINDOW}]` + " WHERE lab_r.k = lab_s.k AND lab_s.m = lab_t.m",
   measure: "Rows and index entries visited per row",
+  doing: "looks up a row of s in",
   work: "visits",
   source: "S. Babu and others, Adaptive Caching for Continuous Queries, ICDE 2005",
   policies: [
@@ -171,11 +181,13 @@ export const JOINS: Race = {
   },
   async counted(policy) {
     const join = (await planOf(this, policy)).nodes.find((n) => n.knows["accesses"] !== undefined);
-    return [Number(join?.knows["accesses"] ?? 0), Number(join?.knows["elements"] ?? 0)];
+    const orders = (join?.knows["orders"] as Record<string, string[]> | undefined) ?? {};
+    const order = (orders["lab_s"] ?? []).map((name) => name.replace("lab_", "")).join(", then ");
+    return { work: Number(join?.knows["accesses"] ?? 0), rows: Number(join?.knows["elements"] ?? 0), order };
   },
 };
 
-const turned = (dials: Dials, seconds: number): boolean => dials["drift"]! > 0 && Math.floor(seconds / dials["drift"]!) % 2 === 1;
+export const turned = (dials: Dials, seconds: number): boolean => dials["drift"]! > 0 && Math.floor(seconds / dials["drift"]!) % 2 === 1;
 
 const queryOf = (race: Race, policy: Policy): string => `lab ${race.id} ${policy.name}`;
 

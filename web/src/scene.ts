@@ -2,6 +2,7 @@
 // that they keep, and what they share with other queries.
 
 import type { Plan, PlanNode } from "./api";
+import { widthOf } from "./words";
 
 export type Kind = "operator" | "source" | "queue" | "synopsis" | "cache" | "sharing";
 
@@ -29,7 +30,8 @@ export interface Scene {
   links: Link[];
 }
 
-export const BOX = { width: 172, height: 62 };
+const BOX = { least: 112, most: 260, head: 32, line: 15 }; // widths, and heights of its parts
+const MOST_LINES = 4; // of what an operator evaluates
 const QUEUE = { width: 46, height: 22 };
 const STORE = { width: 130, height: 24 };
 const SOURCES = new Set(["stream", "relation"]);
@@ -50,6 +52,29 @@ export function nowText(n: PlanNode): string {
   const { filters, order } = n.knows as { filters?: string[]; order?: number[] };
   if (!Array.isArray(filters) || !Array.isArray(order) || order.length !== filters.length) return n.text;
   return order.map((i) => filters[i]).join(" AND ");
+}
+
+/** Above the line of the metric: the name of a box. */
+export const titleOf = (n: PlanNode): string => n.id.replace(/ \(.*\)$/, "") + (n.strategy ? " ⟳" : "");
+
+/** Lines below the name: what is evaluated, conjuncts one by one in the order of now. */
+export function linesOf(n: PlanNode): string[] {
+  const { filters, order } = n.knows as { filters?: string[]; order?: number[] };
+  if (!Array.isArray(filters) || filters.length < 2) {
+    const text = nowText(n) || n.id.replace(/^[^(]*/, "");
+    return text ? [text] : [];
+  }
+  const now = Array.isArray(order) && order.length === filters.length ? order.map((i, k) => `${k + 1} ${filters[i]}`) : filters;
+  return now.length <= MOST_LINES ? now : [...now.slice(0, MOST_LINES - 1), `… ${now.length - MOST_LINES + 1} more`];
+}
+
+/** The size of a box: it does not change with an order. */
+function sizeOf(n: PlanNode): { width: number; height: number } {
+  const { filters } = n.knows as { filters?: string[] };
+  const lines = linesOf(n);
+  const texts = lines.length > 1 ? filters!.map((f) => `1 ${f}`) : lines;
+  const wanted = 22 + Math.max(widthOf(titleOf(n), "title"), ...texts.map((t) => widthOf(t, "text")));
+  return { width: Math.ceil(Math.min(BOX.most, Math.max(BOX.least, wanted))), height: BOX.head + BOX.line * (lines.length + (isSource(n) ? 0 : 1)) };
 }
 
 export interface Cache {
@@ -102,7 +127,7 @@ export function scene(plan: Plan, hidden: Set<string>): Scene {
   };
   for (const n of plan.nodes) {
     if (hidden.has(n.id)) continue;
-    items.push({ id: n.id, kind: isSource(n) ? "source" : "operator", of: n.id, ...BOX, label: n.id });
+    items.push({ id: n.id, kind: isSource(n) ? "source" : "operator", of: n.id, ...sizeOf(n), label: n.id });
     if (n.kept) keep(n, `synopsis of ${n.id}`, "synopsis", "synopsis");
     for (const c of caches(n)) keep(n, `cache ${c.cache ?? ""} of ${n.id}`, "cache", c.cache ?? "cache");
   }

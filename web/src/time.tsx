@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, follow, queryPath, type Catalog, type QuerySummary } from "./api";
 import { Chart, type Line } from "./chart";
 import { Editor } from "./editor";
+import { SureButton } from "./sure";
 
 interface Row {
   query?: string;
@@ -34,11 +35,20 @@ function unitOf(text: string): string {
 
 const add = (text: string): Promise<unknown> => ask("POST", "/v1/queries", { text, name: `${ADDED}${Date.now() % 1000000}` });
 
-export function TimeView(props: { catalog: Catalog; changed: () => void; marks: number[] }) {
+export function TimeView(props: { catalog: Catalog; changed: () => void; marks: number[]; span: [number, number] | null; setSpan: (span: [number, number] | null) => void }) {
   const [choice, setChoice] = useState(Object.keys(GRAPHS)[0]!);
   const [text, setText] = useState(GRAPHS[choice]!);
   const [mistake, setMistake] = useState("");
   const graphs = props.catalog.queries.filter((q) => /\bSysStream\b/i.test(q.text) && q.status === "running" && q.columns.some((c) => c[0] === "value"));
+  const seen = useRef(new Map<string, [number, number]>());
+  /** One axis of time for all graphs, and for the decisions below them. */
+  const see = (query: string, span: [number, number] | null): void => {
+    if (span) seen.current.set(query, span);
+    else seen.current.delete(query);
+    const all = [...seen.current.values()];
+    props.setSpan(all.length ? [Math.min(...all.map((s) => s[0])), Math.max(...all.map((s) => s[1]))] : null);
+  };
+  useEffect(() => () => props.setSpan(null), []);
   const attempt = async (work: () => Promise<unknown>): Promise<boolean> => {
     try {
       await work();
@@ -79,7 +89,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void; marks: 
         </p>
       )}
       {graphs.map((q) => (
-        <GraphCard key={q.id} query={q} catalog={props.catalog} marks={props.marks} attempt={attempt} />
+        <GraphCard key={q.id} query={q} catalog={props.catalog} marks={props.marks} span={props.span} see={see} attempt={attempt} />
       ))}
       {graphs.length === 0 && <p class="hint">No graph yet: choose one above, and add it.</p>}
     </section>
@@ -87,7 +97,7 @@ export function TimeView(props: { catalog: Catalog; changed: () => void; marks: 
 }
 
 /** A graph with its query, which is edited in place. A query that was registered elsewhere stays beside its edited copy. */
-function GraphCard(props: { query: QuerySummary; catalog: Catalog; marks: number[]; attempt: (work: () => Promise<unknown>) => Promise<boolean> }) {
+function GraphCard(props: { query: QuerySummary; catalog: Catalog; marks: number[]; span: [number, number] | null; see: (query: string, span: [number, number] | null) => void; attempt: (work: () => Promise<unknown>) => Promise<boolean> }) {
   const { query: q, attempt } = props;
   const [draft, setDraft] = useState<string | null>(null);
   const own = q.name.startsWith(ADDED);
@@ -111,17 +121,15 @@ function GraphCard(props: { query: QuerySummary; catalog: Catalog; marks: number
             <button onClick={() => setDraft(null)}>cancel</button>
           </>
         )}
-        <button onClick={() => void attempt(drop)} aria-label={`remove the graph ${q.name}`}>
-          remove
-        </button>
+        <SureButton text={own ? "remove" : `drop ${q.name}`} label={`remove the graph ${q.name}`} ask={!own} act={() => void attempt(drop)} />
       </header>
       {draft !== null && <Editor label={`query of the graph ${q.name}`} text={draft} change={setDraft} rows={2} catalog={props.catalog} />}
-      <Graph marks={props.marks} query={q.name} rows={q.rows} first={q.first} unit={unitOf(q.text)} />
+      <Graph marks={props.marks} span={props.span} see={props.see} query={q.name} rows={q.rows} first={q.first} unit={unitOf(q.text)} />
     </article>
   );
 }
 
-function Graph(props: { marks: number[]; query: string; rows: number; first: number; unit: string }) {
+function Graph(props: { marks: number[]; span: [number, number] | null; see: (query: string, span: [number, number] | null) => void; query: string; rows: number; first: number; unit: string }) {
   const [lines, setLines] = useState<Line[]>([]);
   const found = useRef(new Map<string, [number, number][]>());
   useEffect(() => {
@@ -139,11 +147,16 @@ function Graph(props: { marks: number[]; query: string; rows: number; first: num
       // What has no points any more, such as a query that was dropped, leaves the graph.
       for (const [name, points] of found.current) if (points[points.length - 1]![0] < newest - SPAN) found.current.delete(name);
     });
-    const timer = setInterval(() => setLines([...found.current].map(([name, points]) => ({ name, points: [...points] }))), 500);
+    const timer = setInterval(() => {
+      const shown = [...found.current].map(([name, points]) => ({ name, points: [...points] }));
+      setLines(shown);
+      if (shown.length) props.see(props.query, [Math.min(...shown.map((l) => l.points[0]![0])), newest]);
+    }, 500);
     return () => {
+      props.see(props.query, null);
       close();
       clearInterval(timer);
     };
   }, [props.query]);
-  return <Chart lines={lines} unit={props.unit} label={`graph of ${props.query}`} clock marks={props.marks} />;
+  return <Chart lines={lines} unit={props.unit} label={`graph of ${props.query}`} clock marks={props.marks} range={props.span} />;
 }

@@ -25,7 +25,41 @@ export function shown(value: unknown): string {
   if (typeof value === "number") return Number.isInteger(value) ? String(value) : value.toPrecision(4);
   if (typeof value === "string") return value;
   if (Array.isArray(value)) return value.map(shown).join(", ");
-  return JSON.stringify(value);
+  if (typeof value !== "object") return String(value);
+  return Object.entries(value)
+    .map(([key, v]) => `${key} ${shown(v)}`)
+    .join(", ");
+}
+
+// Fonts of a drawing, as the style has them.
+const FONTS = { text: "11px system-ui, sans-serif", title: "600 13px system-ui, sans-serif" };
+const widths = new Map<string, number>();
+let pen: CanvasRenderingContext2D | null = null;
+
+/** How wide a text is drawn, in units of the drawing. */
+export function widthOf(text: string, kind: keyof typeof FONTS): number {
+  const key = `${kind} ${text}`;
+  let found = widths.get(key);
+  if (found === undefined) {
+    pen ??= document.createElement("canvas").getContext("2d")!;
+    pen.font = FONTS[kind];
+    found = pen.measureText(text).width;
+    if (widths.size > 5000) widths.clear();
+    widths.set(key, found);
+  }
+  return found;
+}
+
+/** As much of a text as there is room for. */
+export function clipped(text: string, room: number, kind: keyof typeof FONTS): string {
+  if (widthOf(text, kind) <= room) return text;
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (widthOf(`${text.slice(0, middle)}…`, kind) <= room) low = middle;
+    else high = middle - 1;
+  }
+  return `${text.slice(0, low)}…`;
 }
 
 export const gain = (value: number | null): string => (value === null ? "–" : `${value.toFixed(2)}×`);

@@ -15,6 +15,8 @@ LONGEST_NAME: Final = 200
 _FORBIDDEN: Final = frozenset('/\\:*?"<>|')
 # Names of devices on Windows, with any extension.
 _DEVICES: Final = frozenset({"con", "prn", "aux", "nul", *(f"{d}{i}" for d in ("com", "lpt") for i in range(1, 10))})
+# They turn the order round in which a line is shown, so that a name would look like another one.
+_TURNING: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _UNNAMED: Final = re.compile(r"query \d+")
 
 
@@ -29,17 +31,19 @@ def folded(name: str) -> str:
 
 
 def unsafe(name: str) -> str | None:
-    """Why a name cannot name a file, or None.
+    r"""Why a name cannot name a file, or None.
 
     >>> unsafe("../x")
     "it has the character '/'"
+    >>> unsafe("reversed \u202e")
+    'it has the character U+202E'
     >>> unsafe("late packets") is None
     True
     """
     for c in name:
         if c in _FORBIDDEN:
             return f"it has the character {c!r}"
-        if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp"):
+        if c in _TURNING or unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp"):
             return f"it has the character U+{ord(c):04X}"
     if not name.strip():
         return "it is empty"

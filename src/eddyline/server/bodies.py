@@ -7,7 +7,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Text = Annotated[str, Field(max_length=1_000_000)]
+# Of a job. Only who has the token sends one.
+JobText = Annotated[str, Field(max_length=1_000_000)]
+# Of one query. Everybody may check one, and the parser works for 15 seconds on a megabyte of nested parentheses and for
+# 50 on a sum of as many terms.
+Text = Annotated[str, Field(max_length=50_000)]
 Columns = list[tuple[str, str]]
 Width = int | float | str | None
 
@@ -56,6 +60,10 @@ class QueryBody(Body):
 
 class TextBody(Body):
     text: Text
+
+
+class JobBody(Body):
+    text: JobText
 
 
 class OptionsBody(Body):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from eddyline.core.errors import JobError, quoted
+from eddyline.core.system_streams import DECISIONS, SYS_STREAM
 from eddyline.cql.dialect import Source
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, parse_job
 from eddyline.cql.options import check_options
@@ -52,7 +53,7 @@ def from_statement(statement: CreateStream | CreateRelation | CreateView | Query
 
 def checked(declaration: Declaration, folders: Sequence[Path]) -> Declaration:
     """The declaration, if a request may make it."""
-    reason = unsafe(declaration.name)
+    reason = unsafe(declaration.name) or _hides(declaration.name)
     if reason is not None:
         raise JobError(f"a {declaration.kind} cannot be called {quoted(declaration.name)}: {reason}.")
     text = declaration.body.get("text")
@@ -69,6 +70,12 @@ def checked(declaration: Declaration, folders: Sequence[Path]) -> Declaration:
         if statement.target is not None:
             raise JobError("a server writes no files: leave INSERT INTO out, and follow the results of the query.")
     return declaration
+
+
+def _hides(name: str) -> str | None:
+    """Why a name that is safe is refused all the same: the graphs of the page, and of everybody else, read these."""
+    system = next((n for n in (SYS_STREAM, DECISIONS) if n.lower() == name.lower()), None)
+    return system and f"{system} is the stream on which the server describes itself"
 
 
 def _check_view(declaration: Declaration) -> None:

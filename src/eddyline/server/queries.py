@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from eddyline.core.errors import CqlError, EddylineError, JobError, Span
 from eddyline.cql.job import CreateRelation, CreateStream, CreateView, QueryStatement, Statement, parse_job
-from eddyline.server.bodies import OptionsBody, QueryBody, TextBody
+from eddyline.server.bodies import JobBody, OptionsBody, QueryBody, TextBody
 from eddyline.server.context import Context, context_of
 from eddyline.server.declarations import Declaration, checked_options, from_statement, query_of
 from eddyline.server.inputs import columns_of, described
@@ -87,7 +87,7 @@ def catalog(request: Request) -> Response:
 
 
 @router.post("/execute")
-async def execute(request: Request, body: TextBody) -> Response:
+async def execute(request: Request, body: JobBody) -> Response:
     """Run the statements of a job one after another. The first mistake ends it; what came before it stays, and is named
     in the answer (``done``)."""
     context = context_of(request)

@@ -15,6 +15,7 @@ from eddyline.core.errors import EddylineError, JobError, did_you_mean
 from eddyline.cql.job import QueryStatement, parse_job
 from eddyline.io.render import TablePrinter, brief, shown
 from eddyline.shell.completion import COMMANDS
+from eddyline.shell.interrupts import first_interrupt_only
 from eddyline.shell.sessions import Target
 
 SHOWN_ROWS = 20  # of a live table
@@ -149,21 +150,25 @@ class Shell:
             self._print_all(name)
             self._notes(name)
             return
+        with first_interrupt_only():
+            try:
+                self._live(name)
+                self._say(f"{name} is over: no more results come.")
+            except KeyboardInterrupt:
+                self._say(self.target.left.format(name=name))
+        self._notes(name)
+
+    def _live(self, name: str) -> None:
         last: deque[dict[str, Any]] = deque(maxlen=SHOWN_ROWS)
         count, results = self.target.latest(name, SHOWN_ROWS)
-        try:
-            waiting = Text(f"{name}: waiting for results (Ctrl-C ends)")
-            with Live(waiting, console=self.console, refresh_per_second=8, transient=False) as live:
-                for batch in results:
-                    if batch is not None:
-                        count += len(batch)
-                        last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
-                    live.update(_table(name, list(last), count))
+        waiting = Text(f"{name}: waiting for results (Ctrl-C ends)")
+        with Live(waiting, console=self.console, refresh_per_second=8, transient=False) as live:
+            for batch in results:
+                if batch is not None:
+                    count += len(batch)
+                    last.extend(batch.slice(max(0, len(batch) - SHOWN_ROWS)).to_pylist())
                 live.update(_table(name, list(last), count))
-            self._say(f"{name} is over: no more results come.")
-        except KeyboardInterrupt:
-            self._say(self.target.left.format(name=name))
-        self._notes(name)
+            live.update(_table(name, list(last), count))
 
     def _notes(self, name: str) -> None:
         """What was left out of the inputs, once."""

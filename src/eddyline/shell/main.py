@@ -11,6 +11,7 @@ from eddyline.client import connect
 from eddyline.core.folders import cache_folder
 from eddyline.session import Session
 from eddyline.shell.commands import Quit, Shell
+from eddyline.shell.interrupts import interrupts_ignored
 from eddyline.shell.prompt import complete, editor
 from eddyline.shell.sessions import Local, Remote, Target
 
@@ -29,7 +30,9 @@ def shell(url: str | None, token: str | None) -> int:
     prompt = editor(target, _history())
     while True:
         try:
-            running.run(prompt.prompt())
+            with interrupts_ignored():
+                text = prompt.prompt()
+            running.run(text)
         except KeyboardInterrupt:
             continue
         except (EOFError, Quit):
