@@ -373,6 +373,7 @@ class RoutesAndIndexes:
         return {
             "routes": self.routes.state(),
             "tuner": [self.tuner.name, self._sizes, self.tuner.state()],
+            "learns_by": list(self.tuner.learns_by),
             "due": [*self.due, *self.waiting],
             "tunings": self.tunings,
             "migrated": self.migrated,
@@ -381,8 +382,9 @@ class RoutesAndIndexes:
     def load(self, state: dict[str, Any]) -> None:
         self.routes.load(state["routes"])
         name, sizes, learned = state["tuner"]
+        learned_by = tuple(state.get("learns_by", self.tuner.learns_by))
         # Another tuner, or one for other attributes, takes the stored indexes over and learns anew.
-        if name == self.tuner.name and list(map(int, sizes)) == self._sizes:
+        if (name, learned_by, list(map(int, sizes))) == (self.tuner.name, self.tuner.learns_by, self._sizes):
             self.tuner.load(learned)
             self.due = [int(i) for i in state["due"]]
         else:

@@ -68,6 +68,7 @@ class IndexTuner(ABC):
 
     name: str
     unit: UnitCosts = EQUAL_COSTS
+    learns_by: tuple[str | float, ...] = ()  # what another tuner must share to go on from its statistics
 
     @abstractmethod
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
@@ -123,6 +124,7 @@ class Assessed(IndexTuner):
     ) -> None:  # fmt: skip
         self.attributes = tuple(states)
         self.migration = migration
+        self.learns_by = (assessment, theta, epsilon, scheduling)
         self.assessments: list[Assessment] = [make_assessment(assessment, n, theta, epsilon, seed) for n in states]
         self.schedule: Schedule = make_schedule(scheduling, len(states), window, periodic, triggered, change)
         self.arrived = [0] * len(states)
