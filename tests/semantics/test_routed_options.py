@@ -26,6 +26,16 @@ from tests.shards import shards
 SEED = os.environ.get("EDDYLINE_SEED", "2012")
 CASES = scaled(40, least=12, most=2_000)
 PARTS = 4
+SELECTS = (
+    "{p}.a, count(*) AS n, sum({q}.b) AS t",
+    "count(*) AS n, max({q}.x) AS m",
+    "{p}.b, {q}.s",
+    "Istream({p}.a, {q}.b)",
+    "Dstream({p}.a, {q}.s)",
+    "Rstream({p}.b, count(*) AS n)",
+    "DISTINCT {p}.a, {q}.a AS other",
+    "Istream({p}.ts, {q}.ts AS other)",
+)
 SEEN: Counter[str] = Counter()
 
 
@@ -94,16 +104,9 @@ def draw(rng: random.Random) -> Case:
         conditions.append(f"i0.b {rng.choice(['<', '>', '<>'])} 2")
     first = next(alias for source, _, alias in sources if source != "K")
     last = next(alias for source, _, alias in reversed(sources) if source != "K")
-    select = rng.choice(
-        [
-            f"{first}.a, count(*) AS n, sum({last}.b) AS t", f"count(*) AS n, max({last}.x) AS m",
-            f"{first}.b, {last}.s", f"Istream({first}.a, {last}.b)", f"Dstream({first}.a, {last}.s)", f"Rstream({first}.b, count(*) AS n)",
-            f"DISTINCT {first}.a, {last}.a AS other", f"Istream({first}.ts, {last}.ts AS other)",
-        ]
-    )  # fmt: skip
-    text = (
-        f"SELECT {select} FROM {', '.join(' '.join(filter(None, s)) for s in sources)} WHERE {' AND '.join(conditions)}"
-    )
+    select = rng.choice(SELECTS).format(p=first, q=last)
+    tables = ", ".join(" ".join(filter(None, s)) for s in sources)
+    text = f"SELECT {select} FROM {tables} WHERE {' AND '.join(conditions)}"
     group = {f"{first}.a, count": f" GROUP BY {first}.a", f"Rstream({first}.b, count": f" GROUP BY {first}.b"}
     text += next((g for start, g in group.items() if select.startswith(start)), "")
     most = {2: 30, 3: 20, 4: 13}[count]
