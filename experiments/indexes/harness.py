@@ -10,6 +10,7 @@ never change (``STATIC``) are chosen from ``TRAINED`` searches of each state, wh
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,12 +74,23 @@ def measure(
     trained: int = 0,
 ) -> Measured:
     """One run of ``text``, else of the complete join; ``index`` None is the MJoin that orders and caches itself. What
-    the first ``trained`` tuples of each stream cost is not counted."""
+    the first ``trained`` tuples of each stream cost is not counted. Nor is what Python's collector of garbage takes to
+    go through the objects that were there before: it does so in some runs and not in others, for a third of the time
+    of a short one."""
+    gc.collect()
+    gc.freeze()
+    try:
+        return _run(tables, index, text or complete_join(len(tables), window), trained)
+    finally:
+        gc.unfreeze()
+
+
+def _run(tables: Mapping[str, pa.Table], index: str | None, text: str, trained: int) -> Measured:
     session = ed.Session()
     for name, table in tables.items():
         session.stream(name, schema=table.schema, timestamp="ts")
     options = {} if index is None else {"joins": "routes", "index": index}
-    query = session.query(text or complete_join(len(tables), window), **options)
+    query = session.query(text, **options)
     before, start, results = Counter[str](), process_time(), 0
     for part in (slice(0, trained), slice(trained, None)):
         if part.stop == 0:

@@ -108,7 +108,10 @@ def test_explain_shows_bits_patterns_and_decisions() -> None:
     assert sum(s["comparisons"] for s in told["states"].values()) > 1000
 
 
-@pytest.mark.parametrize("then", ["fitting(window=300, costs=counted)", "hash(2)", "single"])
+OTHER_METHODS = "amri(window=300, assessment=cdia, scheduling=periodic, costs=counted)"
+
+
+@pytest.mark.parametrize("then", ["fitting(window=300, costs=counted)", "hash(2)", "single", OTHER_METHODS])
 @pytest.mark.parametrize(
     "now", ["amri(window=300, costs=counted)", "hash(3)", "fitting(memory=3000, window=300, costs=counted)"]
 )

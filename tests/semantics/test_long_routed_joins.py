@@ -73,8 +73,8 @@ def any_bits(rng: random.Random) -> Iterator[None]:
         return [Choice(indexes, -float(at), 300 * at) for at, indexes in enumerate(sets)]
 
     with (
-        patch.multiple(amri, select=bits, WORTH=0.0, EXPECTED_WORTH=0.0),
-        patch.multiple(fitting, candidates=kinds, WORTH=0.0, EXPECTED_WORTH=-1.0),
+        patch.multiple(amri, select=bits, CHANGE_RATIO=0.0, EXPECTED_WORTH=0.0),
+        patch.multiple(fitting, candidates=kinds, CHANGE_RATIO=0.0, EXPECTED_WORTH=-1.0),
     ):
         yield
 

@@ -56,7 +56,10 @@ class DecisionPace:
         return min(self._last(attributes))
 
     def _last(self, attributes: int) -> deque[float]:
-        return _known.setdefault((self.kind, attributes), deque([TYPICAL_NANOSECONDS], maxlen=TIMED_DECISIONS))
+        found = _known.get((self.kind, attributes))
+        if found is None:
+            found = _known[self.kind, attributes] = deque([TYPICAL_NANOSECONDS], maxlen=TIMED_DECISIONS)
+        return found
 
     def timed(self, state: int, attributes: int, spent: float, decide: Callable[[], T]) -> T:
         """Decide, and learn what that takes."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from eddyline.operators.routed_join import RoutedJoin
 from eddyline.streamon.log import DecisionLog
 from eddyline.synopses.index_maps import BitAddress, Hashed, IndexSpec
 from eddyline.synopses.module_view import ModuleView
-from eddyline.synopses.state_module import Weights
+from eddyline.synopses.state_module import StateModule, Weights
 
 SAMPLE = 2_500  # of the newest rows, from which repeated values are estimated
 ADMITTED = 0.5  # share of the rows that a search by a range is taken to admit
@@ -49,6 +49,7 @@ def to_spec(indexes: Sequence[IndexKey]) -> IndexSpec:
     return tuple(BitAddress(tuple(rest)) if kind == "bits" else Hashed(tuple(rest)) for kind, *rest in indexes)
 
 
+@lru_cache(maxsize=1 << 8)  # a decision asks for those of all partitions of all states, which have few different ones
 def to_keys(spec: IndexSpec) -> tuple[IndexKey, ...]:
     """The inverse of ``to_spec``."""
     return tuple(("bits", *m.bits) if isinstance(m, BitAddress) else ("hashed", *m.attributes) for m in spec)
@@ -128,6 +129,24 @@ class _InProcess(Sequence[int]):
         if not 0 <= i < self._partitions:
             raise IndexError(i)
         return self._count(i)
+
+
+class _Partitions(Sequence[tuple[tuple[IndexKey, ...], int]]):
+    """Indexes and rows of each partition, gathered when they are read: of most states only the size is."""
+
+    def __init__(self, state: StateModule) -> None:
+        self._state = state
+
+    @cached_property
+    def _all(self) -> tuple[tuple[tuple[IndexKey, ...], int], ...]:
+        first = self._state.first
+        return tuple((to_keys(p.group.spec), p.end - max(p.start, first)) for p in self._state.partitions)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._all[i]
 
 
 class _Facts(Sequence[StateFacts]):
@@ -217,15 +236,18 @@ class RoutesAndIndexes:
             leader.tuner.searched(place, pattern, requests)
 
     def round_ended(self) -> None:
-        for i, view in enumerate(self.views):
-            if view.leads and not self._led[i]:
-                self.tuner.take_over(i, to_keys(view.module.spec))
-            self._led[i] = view.leads
-        self.waiting += [s for s in self.tuner.round_ended() if s not in (*self.due, *self.waiting) and self._led[s]]
+        leads = [view.leads for view in self.views]
+        if leads != self._led:  # an older join was dropped, or this one moved to the module of an older one
+            for i, view in enumerate(self.views):
+                if leads[i] and not self._led[i]:
+                    self.tuner.take_over(i, to_keys(view.module.spec))
+            self._led = leads
+        self.waiting += [s for s in self.tuner.round_ended() if s not in (*self.due, *self.waiting) and leads[s]]
         if self.waiting:
             paid = {s for s in self.waiting if self.pace.pays(s, len(self.attributes[s]), self._spent(s))}
-            self.due += [s for s in self.waiting if s in paid]
-            self.waiting = [s for s in self.waiting if s not in paid]
+            if paid:
+                self.due += [s for s in self.waiting if s in paid]
+                self.waiting = [s for s in self.waiting if s not in paid]
 
     def _spent(self, state: int) -> float:
         """What the searches of a state have taken since the start, by the operations that were counted."""
@@ -283,7 +305,7 @@ class RoutesAndIndexes:
         return StateFacts(
             self.attributes[i],
             len(state),
-            tuple((to_keys(p.group.spec), p.end - max(p.start, state.first)) for p in state.partitions),
+            _Partitions(state),
             _InProcess(len(state.partitions), lambda p: join.in_process(i, p)),
             _Agreeing(state.attributes, lambda a: self._agreeing(join, i, a, newest)),
             dict.fromkeys(np.flatnonzero(state.ranged).tolist(), ADMITTED),
@@ -373,6 +395,7 @@ class RoutesAndIndexes:
         return {
             "routes": self.routes.state(),
             "tuner": [self.tuner.name, self._sizes, self.tuner.state()],
+            "learns_by": list(self.tuner.learns_by),
             "due": [*self.due, *self.waiting],
             "tunings": self.tunings,
             "migrated": self.migrated,
@@ -381,8 +404,9 @@ class RoutesAndIndexes:
     def load(self, state: dict[str, Any]) -> None:
         self.routes.load(state["routes"])
         name, sizes, learned = state["tuner"]
+        learned_by = tuple(state.get("learns_by", self.tuner.learns_by))
         # Another tuner, or one for other attributes, takes the stored indexes over and learns anew.
-        if name == self.tuner.name and list(map(int, sizes)) == self._sizes:
+        if (name, learned_by, list(map(int, sizes))) == (self.tuner.name, self.tuner.learns_by, self._sizes):
             self.tuner.load(learned)
             self.due = [int(i) for i in state["due"]]
         else:

@@ -38,18 +38,22 @@ def search_times(lines, target, weight, remains, max_enter, min_leave):
         min_leave[u(i)] = LEAST if remains == NEVER else leave - remains
 
 
-@kernel(f"void({_I2}, {_I2}, {_I2})", borrows=True)
-def part(lines, some, others):
-    """Divide partial results into ``some``, from all parts of them, and the ``others``."""
+@kernel(f"void({_I2}, {_I1}, {_I2}, {_I2})", borrows=True)
+def part(lines, carried, some, others):
+    """Divide partial results into ``some``, from all parts of them, and the ``others``; of the ``lines`` those that are
+    ``carried`` along, the rest is undefined. What lies between two that are taken is copied as a whole."""
     n, few = lines.shape[1], some.shape[1]
-    for line in range(len(lines)):
-        taken = 0
-        for i in range(n):
-            if taken < few and i == taken * n // few:
-                some[u(line), u(taken)] = lines[u(line), u(i)]
-                taken += 1
-            else:
+    for c in range(len(carried)):
+        line = carried[u(c)]
+        begin = 0
+        for taken in range(few):
+            at = taken * n // few
+            some[u(line), u(taken)] = lines[u(line), u(at)]
+            for i in range(begin, at):
                 others[u(line), u(i - taken)] = lines[u(line), u(i)]
+            begin = at + 1
+        for i in range(begin, n):
+            others[u(line), u(i - few)] = lines[u(line), u(i)]
 
 
 @kernel(f"void({_I2}, {_I1}, {_I1}, {_I1}, int64, {_I2})", work=lambda *a: len(a[2]), borrows=True)

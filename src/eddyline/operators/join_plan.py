@@ -104,14 +104,22 @@ class JoinGraph:
         return near
 
     def step(self, target: int, bound: Sequence[int]) -> Step:
-        pairs: list[tuple[int, Member]] = []
+        columns: list[int] = []
+        probes: list[Member] = []
         place = {i: n for n, i in enumerate(bound)}
         for mine, by_input in self.touching[target]:
             # All that is bound agrees already, but for several members of the input that was bound first.
-            first = min((place[i] for i in by_input if i in place), default=None)
-            if first is not None:
-                pairs += [(key, m) for key in mine for m in by_input[bound[first]]]
-        return Step(target, tuple(k for k, _ in pairs), tuple(m for _, m in pairs))
+            first = unbound = len(bound)
+            for i in by_input:
+                at = place.get(i, unbound)
+                if at < first:
+                    first = at
+            if first < unbound:
+                members = by_input[bound[first]]
+                for key in mine:
+                    columns += [key] * len(members)
+                    probes += members
+        return Step(target, tuple(columns), tuple(probes))
 
     def pipeline(self, source: int, order: Sequence[int]) -> tuple[Step, ...]:
         """The steps for elements of ``source`` that visit the other inputs in ``order``."""

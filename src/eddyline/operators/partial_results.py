@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,6 +22,10 @@ class Batch:
     weight: int
     lines: Int64s
     bound: tuple[int, ...]
+    inputs: frozenset[int] = field(init=False)  # those that are bound, in whatever order
+
+    def __post_init__(self) -> None:
+        self.inputs = frozenset(self.bound)
 
     def __len__(self) -> int:
         return int(self.lines.shape[1])
@@ -40,10 +44,11 @@ class Batch:
         """``few`` of its rows, from all parts of it, and the others."""
         height, rows = self.lines.shape
         some, others = np.empty((height, few), np.int64), np.empty((height, rows - few), np.int64)
-        part(self.lines, some, others)
+        part(self.lines, np.array([*self.bound, height - 2, height - 1], np.int64), some, others)
         return Batch(self.weight, some, self.bound), Batch(self.weight, others, self.bound)
 
     def takes_in(self, other: Batch) -> bool:
         """Whether the other one may go on with it: what is searched next depends on the inputs that are bound alone."""
-        alike = self.weight == other.weight and frozenset(self.bound) == frozenset(other.bound)
-        return alike and len(self) + len(other) <= MAX_BATCH_ROWS
+        if self.weight != other.weight or self.inputs != other.inputs:
+            return False
+        return len(self) + len(other) <= MAX_BATCH_ROWS

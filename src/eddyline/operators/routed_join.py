@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -212,8 +213,8 @@ class RoutedJoin(Operator):
         while waiting or self.flight:
             while waiting and len(self.flight) < self.in_flight:
                 self.flight.append(waiting.popleft())
-            least = min(range(len(self.flight)), key=lambda i: len(self.flight[i].bound))
-            for batch in self._steps(self.flight.pop(least)):
+            bound = [len(b.bound) for b in self.flight]
+            for batch in self._steps(self.flight.pop(bound.index(min(bound)))):
                 if len(batch.bound) == len(self.sides):
                     found.append(batch)
                 elif len(batch):
@@ -242,12 +243,8 @@ class RoutedJoin(Operator):
 
     def _step(self, batch: Batch, target: int) -> Batch:
         """Take a batch to a state."""
-        visit, state = self._visit(target, batch.bound), self.states[target]
+        visit, state = self._visit(target, batch), self.states[target]
         plan, lines, count = visit.plan, batch.lines, len(batch)
-
-        def codes(member: Member) -> Int64s:
-            return self.states[member.input].codes_of(lines[member.input], member.key)
-
         max_enter, min_leave = np.empty(count, np.int64), np.empty(count, np.int64)
         search_times(lines, target, batch.weight, state.remains, max_enter, min_leave)
         if plan.one_value_each:  # both ends of each range are the value
@@ -256,24 +253,28 @@ class RoutedJoin(Operator):
                 self.states[source].take_codes(lines[source], attribute, values, place)
             search = Search(plan.attributes, values, values, max_enter, min_leave, plan.by_value)
         else:
-            search = plan.search(codes, count, max_enter, min_leave)
+            search = plan.search(partial(self._codes, lines), count, max_enter, min_leave)
         requests, rows = state.search(search, int(ROOM_FACTOR * visit.fanout * count))
         visit.fanout = len(rows) / count
         for attribute, member in plan.unequal:
-            differ = state.codes_at(rows, attribute) != codes(member)[requests]
+            differ = state.codes_at(rows, attribute) != self._codes(lines, member)[requests]
             requests, rows = requests[differ], rows[differ]
         self.control.searched(batch.bound, target, visit.pattern, count, state.module.searched)
         made = np.empty((len(lines), len(requests)), np.int64)
         extend(lines, visit.carried, requests, rows, target, made)
         return Batch(batch.weight, made, (*batch.bound, target))
 
-    def _visit(self, target: int, bound: tuple[int, ...]) -> Visit:
-        key = (target, frozenset(bound))  # inputs that are bound agree, in whatever order they were
+    def _codes(self, lines: Int64s, member: Member) -> Int64s:
+        """Of each partial result the value of a key of an input that is bound."""
+        return self.states[member.input].codes_of(lines[member.input], member.key)
+
+    def _visit(self, target: int, batch: Batch) -> Visit:
+        key = (target, batch.inputs)  # inputs that are bound agree, in whatever order they were
         found = self.visits.get(key)
         if found is None:
             columns = [s.columns for s in self.states]
-            plan = SearchPlan.of(self.graph, self.conditions, target, sorted(bound), columns[target])
-            found = self.visits[key] = Visit.of(plan, bound, columns, self.states[target].module.attributes)
+            plan = SearchPlan.of(self.graph, self.conditions, target, sorted(batch.bound), columns[target])
+            found = self.visits[key] = Visit.of(plan, batch.bound, columns, self.states[target].module.attributes)
         return found
 
     def _materialise(self, found: Sequence[Batch]) -> list[Delta]:

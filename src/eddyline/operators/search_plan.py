@@ -46,8 +46,9 @@ class SearchPlan:
     ) -> SearchPlan:
         """``columns`` are for each key of the target the attribute of its module that it is."""
         step = graph.step(target, bound)
-        equal = tuple((columns[key], member) for key, member in zip(step.columns, step.probes, strict=True))
-        ranges, unequal = [], []
+        equal = tuple(zip([columns[key] for key in step.columns], step.probes, strict=True))
+        ranges: list[tuple[int, str, Member]] = []
+        unequal: list[tuple[int, Member]] = []
         for c in conditions:
             for mine, op, theirs in ((c.left, c.op, c.right), (c.right, MIRRORED[c.op], c.left)):
                 if mine.input == target and theirs.input in bound:
@@ -55,8 +56,8 @@ class SearchPlan:
                         unequal.append((columns[mine.key], theirs))
                     else:
                         ranges.append((columns[mine.key], op, theirs))
-        asked = sorted({key for key, _ in equal} | {key for key, _, _ in ranges})
-        return SearchPlan(target, tuple(asked), equal, tuple(ranges), tuple(unequal))
+        asked = tuple(sorted({a for a, _ in equal} | {a for a, _, _ in ranges}))
+        return SearchPlan(target, asked, equal, tuple(ranges), tuple(unequal))
 
     def pattern(self, attributes: int) -> int:
         """The number of the access pattern, the first attribute its highest bit."""

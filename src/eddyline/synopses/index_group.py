@@ -80,16 +80,18 @@ class StoredRows:
     leave: Int64s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Way:
     """How searches by certain attributes go through a group: the number of its index (None: all rows are compared), the
-    buckets that it visits, the share of the rows in them, and what its kernels take. A hash index is always used."""
+    buckets that it visits, the share of the rows in them, and what its kernels take. A hash index is always used.
+    ``fanout`` is how many rows a search found in its last batch."""
 
     index: int | None
     visited: float = 0.0
     share: float = 0.0
     maps: tuple[Any, ...] = ()
     kernels: tuple[Any, ...] = ()  # for ranges and for values
+    fanout: float = 0.0
 
     def cost(self, alive: int, weights: Weights) -> float:
         return self.visited * weights.visit + self.share * alive * weights.compare
@@ -113,7 +115,6 @@ class IndexGroup:
         ]
         self._preferred = by_preference(spec)
         self._ways: dict[tuple[frozenset[int], bytes], Way] = {}
-        self._fanouts: dict[Way, float] = {}  # rows that a search found in its last batch
         self.boundaries: list[Int64s] = []  # one matrix for each bit-address index: attributes × boundaries
         # Heads and links by block: each bit-address index is one, all hash indices together are the last one.
         self._blocks: list[tuple[Any, Any]] = []
@@ -209,15 +210,14 @@ class IndexGroup:
         way = self._ways.get((s.equal, asked))
         if way is None:
             way = self._ways[s.equal, asked] = self._way(s)
-        alive, before = end - first, int(out.counts[k.FOUND])
-        expected = self._fanouts.get(way, 0.0)
-        if way.index is None or way.cost(alive, weights) > alive * weights.scan + expected * weights.hit:
-            out.scanned += len(s) * max(0, alive)
+        alive, requests, before = end - first, len(s.max_enter), int(out.counts[k.FOUND])
+        if way.index is None or way.cost(alive, weights) > alive * weights.scan + way.fanout * weights.hit:
+            out.scanned += requests * max(0, alive)
             self._search_all(s, rows, out, first, end)
         else:
             self._search_index(way, s, rows, out, first, end)
-        if len(s):
-            self._fanouts[way] = (int(out.counts[k.FOUND]) - before) / len(s)
+        if requests:
+            way.fanout = (int(out.counts[k.FOUND]) - before) / requests
 
     def _search_index(self, way: Way, s: Search, rows: StoredRows, out: Found, first: int, end: int) -> None:
         assert way.index is not None
@@ -228,10 +228,10 @@ class IndexGroup:
         heads, links = self._blocks[block]
         index = (rows.codes, rows.enter, rows.leave, *way.maps, heads[line], links[line])
         kernel = way.kernels[by_value][self.wide]
-        at = 0
+        at, last = 0, len(s.max_enter)
         while True:
             at = kernel(at, *requests, *newest, *index, out.requests, out.rows, out.counts)
-            if at == len(s):
+            if at == last:
                 break
             out.grow()
 

@@ -147,7 +147,8 @@ class ModuleView:
 
     @property
     def module(self) -> StateModule:
-        return self.shared.fix()
+        rows = self.shared.rows  # without a call: it is asked for in each step of a batch
+        return rows if rows is not None else self.shared.fix()
 
     @property
     def leads(self) -> bool:
@@ -245,7 +246,7 @@ class ModuleView:
 
     def take_codes(self, rows: Int64s, attribute: int, out: Int64s, place: int) -> None:
         """Codes of an attribute of the module, into a column of a matrix."""
-        module = self.shared.rows or self.module
+        module = self.module
         take_values(rows, self.offset - module.origin, module.codes, attribute, out, place)
 
     def codes_at(self, rows: Int64s, attribute: int) -> Int64s:
@@ -256,7 +257,7 @@ class ModuleView:
         """For every match the number of its request and of its row. Attributes and times are those of the module: rows
         leave ``remains`` later than the times with which ``min_leave`` is compared. ``room`` is for how many matches
         there is room at first."""
-        module, leave = self.shared.rows or self.module, None
+        module, leave = self.module, None
         if self.remains:
             leave = module.time
         elif self._rows_after is not None:

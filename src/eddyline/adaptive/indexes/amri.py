@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eddyline.adaptive.indexes.cost import Configuration, dependent_cost
+from eddyline.adaptive.indexes.cost import Configuration, Workload, dependent_cost
 from eddyline.adaptive.indexes.index_sets import HEAD_BYTES, IndexKey, bits_of
 from eddyline.adaptive.indexes.migration import EXPECTED, StoredPartition, to_migrate
 from eddyline.adaptive.indexes.selection import Choice, divide, select
@@ -44,29 +44,31 @@ class Amri(Costed):
 
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         if self.budget is None:
-            chosen = {state: select(self.attributes[state], facts[state].bits, self.workload(state, facts), self.unit)}
+            loads = {state: self.workload(state, facts)}
+            chosen = {state: select(self.attributes[state], facts[state].bits, loads[state], self.unit)}
         else:
-            chosen = self._divided(facts)
-        return [t for s, best in chosen.items() if (t := self._tuning(s, best, facts)) is not None]
+            loads = {s: self.workload(s, facts) for s in range(len(facts)) if self.known[s]}
+            chosen = self._divided(facts, loads)
+        found = (self._tuning(s, best, loads[s], facts[s]) for s, best in chosen.items())
+        return [tuning for tuning in found if tuning is not None]
 
-    def _divided(self, facts: Sequence[StateFacts]) -> dict[int, Configuration]:
+    def _divided(self, facts: Sequence[StateFacts], loads: Mapping[int, Workload]) -> dict[int, Configuration]:
+        """The bits of the states whose ``loads`` are known, within the budget."""
         assert self.budget is not None
-        assessed = [s for s in range(len(facts)) if self.known[s]]
         choices: list[list[Choice]] = []
-        for s in assessed:
-            load, options = self.workload(s, facts), []
+        for s, load in loads.items():
+            options = []
             for bits in range(facts[s].bits + 1):
                 best = select(self.attributes[s], bits, load, self.unit)
                 used = sum(best)
                 options.append(Choice(best, dependent_cost(best, load, self.unit), (HEAD_BYTES << used) if used else 0))
             choices.append(options)
-        return {s: c.configuration for s, c in zip(assessed, divide(self.budget, choices), strict=True)}
+        return {s: c.configuration for s, c in zip(loads, divide(self.budget, choices), strict=True)}
 
-    def _tuning(self, state: int, best: Configuration, facts: Sequence[StateFacts]) -> Tuning | None:
-        before, mine = self.configurations[state], facts[state]
+    def _tuning(self, state: int, best: Configuration, load: Workload, mine: StateFacts) -> Tuning | None:
+        before = self.configurations[state]
         if best == before:
             return None
-        load = self.workload(state, facts)
         if self.migration == EXPECTED:
             costs, moved = self.expected((("bits", *before),), (("bits", *best),), load, mine)
             worth = EXPECTED_WORTH

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of, spelled
+from eddyline.adaptive.indexes.access_patterns import attributes_of, pattern_of
 from eddyline.adaptive.indexes.cost import UnitCosts, Workload, dependent_costs
 from eddyline.adaptive.indexes.index_sets import (
     BITS,
@@ -37,7 +37,7 @@ from eddyline.adaptive.indexes.index_sets import (
     insertion,
 )
 from eddyline.adaptive.indexes.migration import EXPECTED, runs_of
-from eddyline.adaptive.indexes.selection import Choice, best_by_bits, divide_by_gain, most_frequent
+from eddyline.adaptive.indexes.selection import Choice, best_by_bits, convex_hull, divide_by_gain, most_frequent
 from eddyline.adaptive.indexes.tuners import (
     CHANGE_RATIO,
     EXPECTED_WORTH,
@@ -47,6 +47,7 @@ from eddyline.adaptive.indexes.tuners import (
     Costed,
     StateFacts,
     Tuning,
+    spelled,
 )
 from eddyline.streamon.decision import Decision
 
@@ -74,6 +75,7 @@ class Fitting(Costed):
         self._initial: dict[int, IndexSet] = {}  # by number of attributes
         self.indexes: list[IndexSet] = [self.initial(n) for n in self.attributes]
         self.choices: list[list[Choice]] = [[] for _ in self.attributes]  # of the last decision about each state
+        self.hulls: list[list[Choice]] = [[] for _ in self.attributes]  # those of them that give most for their bytes
         self.requests = [0] * len(self.attributes)  # searches of each state that have been assessed
         for s in range(len(self.attributes)):
             self.schedule.running[s] = min(self.schedule.window, FIRST_SEARCHES)
@@ -121,36 +123,39 @@ class Fitting(Costed):
     def decide(self, state: int, facts: Sequence[StateFacts]) -> list[Tuning]:
         load = self.workload(state, facts)
         more = self.indexed(facts[state]) - load.rows
-        self.choices[state] = candidates(self.attributes[state], load, self.unit, more)
+        self.choices[state] = found = candidates(self.attributes[state], load, self.unit, more)
         if self.budget is None:
-            best = min(self.choices[state], key=lambda c: c.cost).configuration
-            found = self._tuning(state, best, facts, room=math.inf)
-            return [] if found is None else [found]
+            best = min(found, key=lambda c: c.cost).configuration
+            alone = self._tuning(state, best, load, facts[state], room=math.inf)
+            return [] if alone is None else [alone]
+        self.hulls[state] = convex_hull(found)
         known = [s for s in range(len(facts)) if self.choices[s]]
         taken = [bytes_of(self.indexes[s], self.indexed(f)) for s, f in enumerate(facts)]
         left = self.budget - sum(taken[s] for s in range(len(facts)) if s not in known)
-        chosen = dict(zip(known, divide_by_gain(left, [self.choices[s] for s in known]), strict=True))
+        shares = divide_by_gain(left, [self.choices[s] for s in known], [self.hulls[s] for s in known])
+        chosen = dict(zip(known, shares, strict=True))
         spare = max(0.0, left - sum(c.bytes for c in chosen.values()))
-        growing = [s for s in known if chosen[s].bytes > taken[s]]
-        tunings = [self._tuning(s, chosen[s].configuration, facts, chosen[s].bytes + spare) for s in growing]
+
+        def tuning(s: int, *, forced: bool) -> Tuning | None:
+            mine = load if s == state else self.workload(s, facts)
+            return self._tuning(s, chosen[s].configuration, mine, facts[s], chosen[s].bytes + spare, forced=forced)
+
+        others = [s for s in known if set(chosen[s].configuration) != set(self.indexes[s])]
+        growing = [s for s in others if chosen[s].bytes > taken[s]]
+        tunings = [tuning(s, forced=False) for s in growing]
         used = sum(chosen[t.state].bytes - taken[t.state] for t in tunings if t is not None) + sum(taken)
         # What one state gets another one gives, whether that is worth it by itself or not.
         give = used > self.budget
-        tunings += [
-            self._tuning(s, chosen[s].configuration, facts, chosen[s].bytes + spare, forced=give)
-            for s in known if s not in growing
-        ]  # fmt: skip
+        tunings += [tuning(s, forced=give) for s in others if s not in growing]
         return [t for t in tunings if t is not None]
 
     def _tuning(
-        self, state: int, best: IndexSet, facts: Sequence[StateFacts], room: float, *, forced: bool = False
+        self, state: int, best: IndexSet, load: Workload, mine: StateFacts, room: float, *, forced: bool = False
     ) -> Tuning | None:
         """A change of a state's indexes if it pays; ``room`` is the bytes that the state may take meanwhile."""
-        before, mine = self.indexes[state], facts[state]
+        before, n = self.indexes[state], len(mine.names)
         if set(best) == set(before):
             return None
-        load = self.workload(state, facts)
-        n = len(mine.names)
         costs = (_total(before, n, load, self.unit), _total(best, n, load, self.unit))
         if self.migration == EXPECTED:
             worth = EXPECTED_WORTH + self._prior(state) - LEAST_PRIOR  # the less is known, the more must be gained
@@ -255,12 +260,12 @@ def _total(indexes: IndexSet, n: int, load: Workload, unit: UnitCosts) -> float:
     return load.searches * search + insertion(indexes, load, unit)
 
 
-def _described(indexes: IndexSet, names: Sequence[str]) -> dict[str, int] | list[str]:
+def _described(indexes: IndexSet, names: tuple[str, ...]) -> dict[str, int] | list[str]:
     """Bits by attribute, or the patterns that have a hash index.
 
-    >>> _described((("bits", 3, 0),), ["a", "b"]), _described((("hashed", 0), ("hashed", 0, 1)), ["a", "b"])
+    >>> _described((("bits", 3, 0),), ("a", "b")), _described((("hashed", 0), ("hashed", 0, 1)), ("a", "b"))
     ({'a': 3, 'b': 0}, ['⟨a, *⟩', '⟨a, b⟩'])
     """
     if indexes and indexes[0][0] == BITS:
         return dict(zip(names, indexes[0][1:], strict=True))
-    return [spelled(pattern_of(rest, len(names)), names) for _, *rest in indexes]
+    return [spelled(pattern_of(index[1:], len(names)), names) for index in indexes]

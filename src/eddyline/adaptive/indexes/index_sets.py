@@ -46,8 +46,13 @@ def upkeep(indexes: Sequence[IndexKey], unit: UnitCosts = EQUAL_COSTS) -> float:
     >>> upkeep((("hashed", 0), ("hashed", 0, 2))), upkeep((("bits", 3, 0, 1),))
     (5.0, 3.0)
     """
-    hashes = sum(sum(b > 0 for b in i[1:]) if i[0] == BITS else len(i) - 1 for i in indexes)
-    return hashes * unit.hash + len(indexes) * unit.insert
+    return sum(map(_hashes, indexes)) * unit.hash + len(indexes) * unit.insert
+
+
+@lru_cache(maxsize=1 << 12)
+def _hashes(index: IndexKey) -> int:
+    """Those that the insertion of a row takes."""
+    return sum(b > 0 for b in index[1:]) if index[0] == BITS else len(index) - 1
 
 
 def insertion(indexes: Sequence[IndexKey], load: Workload, unit: UnitCosts = EQUAL_COSTS) -> float:
@@ -64,6 +69,7 @@ def insertion(indexes: Sequence[IndexKey], load: Workload, unit: UnitCosts = EQU
     return load.arrivals * upkeep(indexes, unit) + batches * calls
 
 
+@lru_cache(maxsize=1 << 12)  # a decision asks for those of few numbers of rows, hundreds of times
 def hash_buckets(rows: float) -> int:
     """Buckets of a hash index: one for each row or for two rows.
 
@@ -79,8 +85,10 @@ def bytes_of(indexes: Sequence[IndexKey], rows: float) -> float:
     >>> bytes_of((("bits", 4, 2),), 1000), bytes_of((("hashed", 0), ("hashed", 1)), 1000)
     (2378.0, 6548.0)
     """
-    each = hash_buckets(rows)
-    buckets = sum(1 << sum(index[1:]) if index[0] == BITS else each for index in indexes)
+    if indexes and indexes[0][0] == HASHED:
+        buckets = len(indexes) * hash_buckets(rows)
+    else:
+        buckets = sum(1 << sum(index[1:]) for index in indexes)
     return HEAD_BYTES * buckets + SLOT_BYTES * rows * len(indexes)
 
 
@@ -167,7 +175,7 @@ def best_hashes(n: int, load: Workload, unit: UnitCosts = EQUAL_COSTS, most: int
 def _by_attributes(indexes: IndexSet | Sequence[IndexKey]) -> list[tuple[int, ...]]:
     """The attributes of hash indices. A search takes the index with the most attributes, of several the first: these
     come first."""
-    return sorted((tuple(index[1:]) for index in indexes), key=len, reverse=True)
+    return sorted([index[1:] for index in indexes], key=len, reverse=True)
 
 
 def _costs_by_hash(

@@ -26,8 +26,8 @@ stretch of time.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil
+from dataclasses import dataclass, field
+from math import ceil, inf
 from typing import Any
 
 from eddyline.streamon.draws import uniform_draw
@@ -49,10 +49,17 @@ class Fanout:
     matches: float
     weight: float
     at: int
+    mean: float = 0.0
 
-    @property
-    def mean(self) -> float:
-        return self.matches / self.weight
+
+@dataclass(slots=True)
+class Standing:
+    """What is known where the same inputs are bound: the inputs that may come next, how many batches stood here, and
+    the steps that were taken from here."""
+
+    candidates: list[int]
+    batches: int = 0
+    steps: dict[int, Fanout] = field(default_factory=dict)
 
 
 class Routes:
@@ -73,89 +80,106 @@ class Routes:
         self.neighbours, self.policy = neighbours, policy
         self.explore, self.seed = explore, seed
         self.draws = 0
-        self.stood: dict[frozenset[int], int] = {}  # batches by the inputs that they had bound
-        self.fanout: dict[Step, Fanout] = {}
-        self._candidates: dict[frozenset[int], list[int]] = {}
+        self._standings: dict[frozenset[int], Standing] = {}
+        self._in_order: dict[tuple[int, ...], Standing] = {}  # the same by inputs in the order in which they were bound
 
-    def candidates(self, bound: frozenset[int]) -> list[int]:
-        """Inputs that may come next: connected ones, if there are any."""
-        found = self._candidates.get(bound)
+    @property
+    def fanout(self) -> dict[Step, Fanout]:
+        """What is known of each step that was taken."""
+        return {(bound, i): step for bound, at in self._standings.items() for i, step in at.steps.items()}
+
+    def standing(self, bound: Sequence[int]) -> Standing:
+        """What is known of the steps from these inputs."""
+        order = tuple(bound)
+        found = self._in_order.get(order)
         if found is None:
-            rest = [i for i in range(len(self.neighbours)) if i not in bound]
-            found = [i for i in rest if self.neighbours[i] & bound] or rest
-            self._candidates[bound] = found
+            known = frozenset(order)
+            if known not in self._standings:
+                rest = [i for i in range(len(self.neighbours)) if i not in known]
+                connected = [i for i in rest if self.neighbours[i] & known]
+                self._standings[known] = Standing(connected or rest)
+            found = self._in_order[order] = self._standings[known]
         return found
 
     def next(self, bound: Sequence[int]) -> int:
         """The input that a batch with these inputs bound goes to."""
-        known = frozenset(bound)
-        possible = self.candidates(known)
-        self.stood[known] = self.stood.get(known, 0) + 1
+        here = self.standing(bound)
+        here.batches += 1
+        possible = here.candidates
         if len(possible) == 1 or self.policy == "written":
             return possible[0]
         if self.policy == "random":
-            return possible[int(self._draw()[0] * len(possible))]
+            return possible[int(self._draw() * len(possible))]
         # Of steps that were never taken the first is as good as any; a few rows try the others.
-        tried = [(self.fanout[known, i].mean, i) for i in possible if (known, i) in self.fanout]
-        if not tried:
+        if not here.steps:
             return possible[0]
         if self.policy == "greedy":
-            return min(tried)[1]
-        tickets = [1 / max(fanout, LEAST_FANOUT) for fanout, _ in tried]
-        draw = self._draw()[0] * sum(tickets)
-        for ticket, (_, i) in zip(tickets, tried, strict=True):
+            best, least = possible[0], inf
+            for i in possible:
+                step = here.steps.get(i)
+                if step is not None and step.mean < least:
+                    best, least = i, step.mean
+            return best
+        tickets = {i: 1 / max(here.steps[i].mean, LEAST_FANOUT) for i in possible if i in here.steps}
+        draw = self._draw() * sum(tickets.values())
+        for i, ticket in tickets.items():
             draw -= ticket
             if draw <= 0:
                 return i
-        return tried[-1][1]
+        return next(reversed(tickets))
 
     def aside(self, bound: Sequence[int], rows: int, target: int) -> tuple[int, int] | None:
         """Another input than ``target`` for a few rows of a batch, and for how many of them."""
-        known = frozenset(bound)
-        others = [i for i in self.candidates(known) if i != target]
-        if self.policy == "random" or not others or rows < 2:
+        here = self.standing(bound)
+        if self.policy == "random" or len(here.candidates) < 2 or rows < 2:
             return None
-        first, second = self._draw()
-        new = [i for i in others if (known, i) not in self.fanout]
-        if first * self.explore * ROWS_PARTED >= rows and not new:
+        rarely = self._draw() * self.explore * ROWS_PARTED >= rows
+        if rarely and len(here.steps) == len(here.candidates):  # as for most batches: nothing is new
+            return None
+        others = [i for i in here.candidates if i != target]
+        new = [i for i in others if i not in here.steps]
+        if rarely and not new:
             return None
         chosen = new or others
-        other = chosen[int(second * len(chosen))]
-        return other, min(self._few(known, other), rows // 2)
+        other = chosen[int(self._draw(again=True) * len(chosen))]
+        return other, min(_few(here.steps.get(other)), rows // 2)
 
-    def _few(self, bound: frozenset[int], target: int) -> int:
-        """How many rows tell enough about a step."""
-        past = self.fanout.get((bound, target))
-        return ROWS_PARTED if past is None else max(1, min(ROWS_PARTED, ceil(MATCHES / max(past.mean, LEAST_FANOUT))))
-
-    def _draw(self) -> tuple[float, float]:
-        self.draws += 1
-        first, second = uniform_draw(self.seed, self.draws, 2)
-        return first, second
+    def _draw(self, *, again: bool = False) -> float:
+        """The next of the numbers that are drawn in pairs; ``again``: the second of the pair."""
+        self.draws += not again
+        return uniform_draw(self.seed, 2 * self.draws + again, 1)[0]
 
     def searched(self, bound: Sequence[int], target: int, requests: int, matches: int) -> None:
         """A batch took a step: what went in, and what came out."""
         if requests == 0:
             return
-        known = frozenset(bound)
-        weight, at = min(1.0, requests / ROWS_PARTED), self.stood.get(known, 0)
-        past = self.fanout.setdefault((known, target), Fanout(0.0, 0.0, at))
-        kept = KEPT ** (at - past.at)
-        self.fanout[known, target] = Fanout(
-            kept * past.matches + weight * matches / requests, kept * past.weight + weight, at
-        )
+        here = self.standing(bound)
+        weight, at = min(1.0, requests / ROWS_PARTED), here.batches
+        step = here.steps.get(target)
+        if step is None:
+            step = here.steps[target] = Fanout(0.0, 0.0, at)
+        kept = KEPT ** (at - step.at)
+        step.matches = kept * step.matches + weight * matches / requests
+        step.weight = kept * step.weight + weight
+        step.at, step.mean = at, step.matches / step.weight
 
     def state(self) -> dict[str, Any]:
         return {
             "draws": self.draws,
-            "stood": [[sorted(b), n] for b, n in self.stood.items()],
+            "stood": [[sorted(b), here.batches] for b, here in self._standings.items()],
             "steps": [[sorted(b), t, f.matches, f.weight, f.at] for (b, t), f in self.fanout.items()],
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.draws = int(state["draws"])
-        self.stood = {frozenset(int(i) for i in b): int(n) for b, n in state["stood"]}
-        self.fanout = {
-            (frozenset(int(i) for i in b), int(t)): Fanout(float(m), float(w), int(at))
-            for b, t, m, w, at in state["steps"]
-        }
+        self._standings, self._in_order = {}, {}
+        for bound, batches in state["stood"]:
+            self.standing([int(i) for i in bound]).batches = int(batches)
+        for bound, target, matches, weight, at in state["steps"]:
+            step = Fanout(float(matches), float(weight), int(at), float(matches) / float(weight))
+            self.standing([int(i) for i in bound]).steps[int(target)] = step
+
+
+def _few(past: Fanout | None) -> int:
+    """How many rows tell enough about a step."""
+    return ROWS_PARTED if past is None else max(1, min(ROWS_PARTED, ceil(MATCHES / max(past.mean, LEAST_FANOUT))))

@@ -96,6 +96,9 @@ class Periodic(Schedule):
 
     def count(self, state: int, pattern: int, requests: int) -> None:
         self.since += requests
+        self.start_due()
+
+    def start_due(self) -> None:
         while self.since >= self.period:
             self.since -= self.period
             self.start(self.waiting[0])
@@ -133,10 +136,11 @@ class Triggered(Schedule):
         mix = self.now[state]
         mix[pattern] = mix.get(pattern, 0) + requests
         self.counted += requests
-        if self.counted >= self.evaluation:
-            self._compare()
+        self.start_due()
 
-    def _compare(self) -> None:
+    def start_due(self) -> None:
+        if self.counted < self.evaluation:
+            return
         if self.before is not None:
             shifts = [shift(b, n) for b, n in zip(self.before, self.now, strict=True)]
             most = max(range(self.states), key=lambda s: (shifts[s], -s))
@@ -170,10 +174,15 @@ class Hybrid(Schedule):
         self.triggered = Triggered(states, window, evaluation, change)
 
     def count(self, state: int, pattern: int, requests: int) -> None:
-        self.periodic.count(state, pattern, requests)
-        self.triggered.count(state, pattern, requests)
-        if not self.triggered.running and not self.periodic.running:  # as after most batches
+        periodic, triggered = self.periodic, self.triggered
+        periodic.since += requests
+        triggered.counted += requests
+        mix = triggered.now[state]
+        mix[pattern] = mix.get(pattern, 0) + requests
+        if periodic.since < periodic.period and triggered.counted < triggered.evaluation:  # as after most batches
             return
+        periodic.start_due()
+        triggered.start_due()
         for s in self.triggered.running:
             self.periodic.start(s)  # it goes to the end of the list
         for s in self.periodic.running:

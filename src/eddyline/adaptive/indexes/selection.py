@@ -200,10 +200,13 @@ def divide(budget: int, states: Sequence[Sequence[Choice]]) -> tuple[Choice, ...
     return frontier[-1][2]
 
 
-def divide_by_gain(budget: float, states: Sequence[Sequence[Choice]]) -> tuple[Choice, ...]:
+def divide_by_gain(
+    budget: float, states: Sequence[Sequence[Choice]], hulls: Sequence[Sequence[Choice]] | None = None
+) -> tuple[Choice, ...]:
     """As ``divide``, in microseconds, and the best up to one choice: step by step the state gets more bytes that gains
     most for each of them, along the lower convex hull of its choices; then each state what still fits. ``states`` have
-    their choices in order of bytes, each cheaper than the one before, and the first of all states fit.
+    their choices in order of bytes, each cheaper than the one before, and the first of all states fit. ``hulls`` are
+    their lower convex hulls, if they are known.
 
     >>> cheap, dear = [Choice((0,), 90.0, 0), Choice((3,), 10.0, 64)], [Choice((0,), 50.0, 0), Choice((3,), 20.0, 64)]
     >>> [c.configuration for c in divide_by_gain(64, [cheap, dear])]
@@ -211,7 +214,8 @@ def divide_by_gain(budget: float, states: Sequence[Sequence[Choice]]) -> tuple[C
     """
     chosen = [choices[0] for choices in states]
     left = budget - sum(c.bytes for c in chosen)
-    steps = [(_gain(a, b), s, b) for s, choices in enumerate(states) for a, b in pairwise(_hull(choices))]
+    hulls = list(map(convex_hull, states)) if hulls is None else hulls
+    steps = [(_gain(a, b), s, b) for s, hull in enumerate(hulls) for a, b in pairwise(hull)]
     for _, s, better in sorted(steps, key=lambda step: -step[0]):
         if (more := better.bytes - chosen[s].bytes) <= left:
             chosen[s], left = better, left - more
@@ -221,7 +225,7 @@ def divide_by_gain(budget: float, states: Sequence[Sequence[Choice]]) -> tuple[C
     return tuple(chosen)
 
 
-def _hull(choices: Sequence[Choice]) -> list[Choice]:
+def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
     """The choices on the lower convex hull of cost over bytes."""
     hull: list[Choice] = []
     for c in choices:

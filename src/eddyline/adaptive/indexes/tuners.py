@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from eddyline.adaptive.indexes.access_patterns import attributes_of, spelled
+from eddyline.adaptive.indexes import access_patterns
+from eddyline.adaptive.indexes.access_patterns import attributes_of
 from eddyline.adaptive.indexes.assessment import Assessment, make_assessment
 from eddyline.adaptive.indexes.cost import EQUAL_COSTS, UnitCosts, Workload
 from eddyline.adaptive.indexes.index_sets import IndexKey, IndexSet, upkeep
@@ -41,7 +42,7 @@ class StateFacts:
 
     names: tuple[str, ...]
     rows: int
-    partitions: tuple[tuple[tuple[IndexKey, ...], int], ...] = ()  # indexes and rows of each
+    partitions: Sequence[tuple[tuple[IndexKey, ...], int]] = ()  # indexes and rows of each
     in_process: Sequence[int] = ()  # of each partition: searches in flight whose windows contain it
     agreeing: Mapping[int, float] = field(default_factory=dict)
     admitted: Mapping[int, float] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class IndexTuner(ABC):
 
     name: str
     unit: UnitCosts = EQUAL_COSTS
+    learns_by: tuple[str | float, ...] = ()  # what another tuner must share to go on from its statistics
 
     @abstractmethod
     def initial(self, attributes: int) -> tuple[IndexKey, ...]:
@@ -123,6 +125,7 @@ class Assessed(IndexTuner):
     ) -> None:  # fmt: skip
         self.attributes = tuple(states)
         self.migration = migration
+        self.learns_by = (assessment, theta, epsilon, scheduling)
         self.assessments: list[Assessment] = [make_assessment(assessment, n, theta, epsilon, seed) for n in states]
         self.schedule: Schedule = make_schedule(scheduling, len(states), window, periodic, triggered, change)
         self.arrived = [0] * len(states)
@@ -139,20 +142,19 @@ class Assessed(IndexTuner):
         self.batch[state] += BATCH_WEIGHT * (requests - self.batch[state])
         if state not in self.counting:
             self.schedule.count(state, pattern, requests)
-            return
-        self.assessments[state].search(pattern, requests)
-        if self.schedule.searched(state, pattern, requests):
-            self.full.add(state)
+        else:
+            self.assessments[state].search(pattern, requests)
+            if self.schedule.searched(state, pattern, requests):
+                self.full.add(state)
 
     def round_ended(self) -> list[int]:
         due = sorted(self.full)
         self.full.clear()
         for s in due:
             self.complete(s)
-        before, self.counting = self.counting, {s for s in range(len(self.attributes)) if self.schedule.assessing(s)}
-        for s in self.counting:
-            if s not in before:
-                self.arrived[s] = 0  # rows count from where requests do
+        before, self.counting = self.counting, set(self.schedule.running)
+        for s in self.counting - before:
+            self.arrived[s] = 0  # rows count from where requests do
         return due
 
     def inserted(self, state: int, rows: int) -> None:
@@ -229,7 +231,7 @@ class Costed(Assessed):
         """What a decision about a state rests on."""
         shares = sorted(self.known[state].items(), key=lambda x: -x[1])
         return {
-            "patterns": {_spelled(p, facts.names): round(f, 4) for p, f in shares},
+            "patterns": {spelled(p, facts.names): round(f, 4) for p, f in shares},
             "searches_per_row": self.load_ratio[state],
             "rows": facts.rows,
             "moved_rows": sum(facts.partitions[i][1] for i in moved),
@@ -270,11 +272,11 @@ class AdaptiveHashes(Assessed):
         if not chosen or set(chosen) == set(before):
             return []
         self.indexes[state] = chosen
-        shares = {_spelled(p, names): round(f, 4) for p, f in self.known[state].items()}
+        shares = {spelled(p, names): round(f, 4) for p, f in self.known[state].items()}
         decision = Decision(
             "hash indexes",
             [list(attributes[1:]) for attributes in before],
-            [_spelled(p, names) for p in patterns],
+            [spelled(p, names) for p in patterns],
             SEARCHES,
             {"patterns": shares},
         )
@@ -289,7 +291,9 @@ class AdaptiveHashes(Assessed):
         self.indexes = [tuple((str(k), *(int(a) for a in rest)) for k, *rest in some) for some in state["indexes"]]
 
 
-_spelled = lru_cache(maxsize=1 << 12)(spelled)  # each decision spells dozens, mostly those of the one before
+spelled = lru_cache(maxsize=1 << 12)(
+    access_patterns.spelled
+)  # each decision spells dozens, mostly those of the one before
 
 
 @sentence(SEARCHES)
