@@ -35,6 +35,7 @@ from eddyline.models.margins import exceeds, judged
 from eddyline.models.phase_costs import SEGMENT, SHOWN
 from eddyline.models.pieces import Grid, Pieces, shifted
 from eddyline.models.predicted import PredictedRows, PredictedStore
+from eddyline.models.predicted_segments import PredictedSegments, PredictedSegmentStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
 from eddyline.models.tuples_or_models import ALWAYS, NEVER
@@ -303,6 +304,8 @@ def _store(
         return FittedStore(model, schema, prefix, kind)
     if isinstance(model, ExtrapolatedRows):
         return ExtrapolatingStore(model, schema, prefix, horizon, program.scale)
+    if isinstance(model, PredictedSegments):
+        return PredictedSegmentStore(model, schema, prefix, horizon, program.scale)
     if isinstance(model, PredictedRows):
         return PredictedStore(model, schema, prefix, horizon, program.scale)
     return RowStore(model, schema, prefix, horizon, program.scale)
