@@ -325,6 +325,14 @@ def test_results_wait_no_longer_than_a_segment_may_be() -> None:
     assert seen == list(range(30))
 
 
+def test_a_run_that_ends_at_the_instant_minus_1_stands_still_in_its_last_tick() -> None:
+    rows = [{"ts": t, "k": "a", "x": 10.0 * t, "y": 0.0} for t in range(-9, -1)]
+    text = "SELECT k, min(x) AS m FROM S [RANGE 3] GROUP BY k PARTIAL ERROR WITHIN 0.5 SAMPLE EVERY 1"
+    for shift in (0, 50):
+        found, _, _ = run(text, {"S": [{**r, "ts": r["ts"] + shift, "x": -r["x"]} for r in rows]})
+        assert found.to_pylist()[-1]["m"] == pytest.approx(20.0, abs=0.5)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
