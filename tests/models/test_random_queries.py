@@ -33,10 +33,12 @@ class Case:
         self.rng = rng = np.random.default_rng(seed)
         self.stamps = bool(rng.random() < 0.4)
         self.unit = SECOND if self.stamps else 1
-        self.base = 1_699_999_992 * SECOND if self.stamps else int(rng.choice([0, 0, -48, 12 * 10**11]))
+        far = [1_699_999_992 * SECOND, 240 * 10**15, -60 * 10**15]  # this century, and where ticks are no doubles
+        self.base = int(rng.choice(far if self.stamps else [0, 0, -48, 12 * 10**11]))
         self.magnitude = float(rng.choice([1, 1, 1, 2.0**-30, 2.0**30]))
         self.keys = KEYS[: int(rng.integers(1, 5))]
-        self.texts = Texts(rng, self.magnitude, " SECONDS" if self.stamps else "").query()
+        self.width = " SECONDS" if self.stamps else ""  # how a unit is written behind a number
+        self.texts = Texts(rng, self.magnitude, self.width).query()
         self.size = int(rng.integers(1, 60))
 
     def stamp(self, ticks: list[int]) -> pa.Array:
@@ -128,7 +130,7 @@ def table_of(case: Case, rows: list[dict[str, Any]]) -> pa.Table:
 
 def within(case: Case) -> tuple[str, float, float, float]:
     """A clause, and its bound as an amount, a share and a floor."""
-    rng, unit = case.rng, " SECONDS" if case.stamps else ""
+    rng, unit = case.rng, case.width
     gap, horizon = f" MAX GAP {rng.integers(4, 9)}{unit}", f" HORIZON {rng.integers(5, 40)}{unit}"
     more = {" BY (k, n)": 0.3, " SPLIT GRADIENT": 0.3, gap: 0.8, horizon: 0.3}
     rest = "".join(m for m, share in more.items() if rng.random() < share)

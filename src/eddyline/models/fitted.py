@@ -130,7 +130,7 @@ class FittedStore:
             self.fitter.end_silent(frontier)
         self._take()
         since = self.fitter.open_since()
-        return float(frontier) + 1.0 if since is None else float(min(frontier + 1, since))
+        return float(frontier + 1 if since is None else min(frontier + 1, since))
 
     def _take(self) -> None:
         out, c = self.fitter.completed()

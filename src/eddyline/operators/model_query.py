@@ -167,7 +167,9 @@ class ModelOperator(Operator):
         for name, modelled in self.program.columns:
             columns[name] = _doubles(found.values[name].at(zero)) if modelled else found.columns[name]
         columns["_uncertain"] = pa.array(np.zeros(len(found), np.bool_))
-        return Delta(found.low.astype(np.int64), {f.name: columns[f.name].cast(f.type) for f in self.schema})
+        step = self.program.sample or 1
+        time = np.rint(found.low / step).astype(np.int64) * step
+        return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     def pin(self, pinned: bool) -> None:
         """Keep the way of each key and the bounds of samples as they are, or let them change again."""
@@ -177,7 +179,7 @@ class ModelOperator(Operator):
                 store.choice.pin(pinned)
 
     def complete_to(self, frontier: int) -> int:
-        return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier
+        return min(frontier, _last_before(self.done)) if self.done > -np.inf else frontier
 
     # ── samples ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,7 +189,7 @@ class ModelOperator(Operator):
         count = np.maximum(last - first + 1, 0.0).astype(np.int64)
         row = np.repeat(np.arange(len(p)), count)
         place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        time = ((first[row] + place) * step).astype(np.int64)
+        time = (first[row].astype(np.int64) + place) * int(step)  # a multiple that is large may be no double
         order = np.argsort(time, kind="stable")
         row, time = row[order], time[order]
         q = p.take(row)
@@ -319,6 +321,16 @@ def _hindered(program: Program, models: Sequence[RowModel], aliases: Sequence[st
         found = window_plan(program, model, f"{aliases[0]}.")
         return found if isinstance(found, str) else ""
     return because or ""
+
+
+def _last_before(t: float) -> int:
+    """The last whole number that is less than t as a double: far from zero some that are less are rounded to t.
+
+    >>> _last_before(5.0), _last_before(-5.0), _last_before(2.0**54), 2**54
+    (4, -6, 18014398509481982, 18014398509481984)
+    """
+    middle = (int(np.nextafter(t, -np.inf)) + int(t)) // 2
+    return middle if float(middle) < t else middle - 1
 
 
 def _doubts(p: Pieces) -> Bools:
