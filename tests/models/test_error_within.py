@@ -330,6 +330,27 @@ def test_results_wait_no_longer_than_a_segment_may_be() -> None:
     assert seen == list(range(30))
 
 
+@pytest.mark.parametrize("models", ["always", "never"])
+def test_nanoseconds_of_this_century_have_their_instants_and_the_last_sample_of_a_run(models: str) -> None:
+    """Two doubles are 256 of them apart: so a run would lose its last tick, and an instant its last digits."""
+    millisecond, start = 10**6, 17 * 10**17 + 10**6
+    times = [start + i * millisecond for i in (*range(9), *range(20, 31))]
+    rows = [{"ts": t, "k": "a", "x": float(i), "y": 0.0} for i, t in enumerate(times)]
+    text = f"SELECT k, x FROM S ERROR WITHIN 0.1 MAX GAP {4 * millisecond} SAMPLE EVERY {millisecond}"
+    for size in (1, 1000):
+        found, _, _ = run(text, {"S": rows}, size, models)
+        assert found["_time"].to_pylist() == times
+        assert found["x"].to_pylist() == pytest.approx(list(range(20)), abs=0.1)
+
+
+def test_a_run_that_ends_at_the_instant_minus_1_stands_still_in_its_last_tick() -> None:
+    rows = [{"ts": t, "k": "a", "x": 10.0 * t, "y": 0.0} for t in range(-9, -1)]
+    text = "SELECT k, min(x) AS m FROM S [RANGE 3] GROUP BY k PARTIAL ERROR WITHIN 0.5 SAMPLE EVERY 1"
+    for shift in (0, 50):
+        found, _, _ = run(text, {"S": [{**r, "ts": r["ts"] + shift, "x": -r["x"]} for r in rows]})
+        assert found.to_pylist()[-1]["m"] == pytest.approx(20.0, abs=0.5)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

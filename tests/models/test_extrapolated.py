@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections import Counter
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -293,9 +295,40 @@ def test_snapshots_do_not_show(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "keys",
+    [
+        [datetime.date(2024, 1, 1), datetime.date(2024, 1, 2)],
+        [datetime.datetime(2024, 1, 1, 0, 0, 0, 7), None],
+        [Decimal("1.5"), Decimal("2.25")],
+        [b"a", b"\xff"],
+    ],
+)
+def test_snapshots_hold_keys_of_any_type(keys: list[Any], tmp_path: Path) -> None:
+    rows = [(t, k, abs(t - 30.0) + i) for t in range(60) for i, k in enumerate(keys)]
+    table = pa.table(dict(zip(["ts", "day", "x"], map(list, zip(*rows, strict=True)), strict=True)))
+    text = "SELECT day, x FROM S WHERE x < 20 ERROR WITHIN 0.5 BY (day) SAMPLE EVERY 7 HORIZON 20 PREDICT"
+
+    def started() -> tuple[ed.Session, Any]:
+        session = ed.Session()
+        session.stream("S", table.to_batches(max_chunksize=20), timestamp="ts")
+        return session, session.query(text)
+
+    _, query = started()
+    want = query.to_arrow().to_pylist()
+    session, query = started()
+    for _ in range(3):
+        session.step()
+    got = [r for batch in query.fetch() for r in batch.to_pylist()]
+    session.snapshot(tmp_path)
+    session, query = started()
+    session.restore(tmp_path)
+    assert got and [*got, *query.to_arrow().to_pylist()] == want
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("SELECT id, x FROM seg SAMPLE EVERY 2 PREDICT", "declare them with MODEL, or query samples"),
+        ("SELECT S.x FROM S, seg WHERE S.x > seg.x ERROR WITHIN 1 SAMPLE EVERY 2 PREDICT", "seg has models already"),
         ("SELECT id, x FROM S SAMPLE EVERY 2 PREDICT", "S has no model"),
         ("SELECT id, x FROM S ERROR WITHIN 1 % SAMPLE EVERY 2 PREDICT", "an absolute bound"),
         ("SELECT id, x FROM S ERROR WITHIN 1 PREDICT", "add SAMPLE EVERY"),

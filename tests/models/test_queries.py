@@ -193,7 +193,7 @@ def test_batches_of_other_segments_are_refused() -> None:
 
 def test_coefficients_without_their_metadata_are_told_as_such() -> None:
     session = ed.Session()
-    with pytest.raises(ed.JobError, match="column 'x'"):
+    with pytest.raises(ed.JobError, match="column 'x' holds the polynomials of segments, and no metadata"):
         session.stream("S", random_segments(np.random.default_rng(4), 1).replace_schema_metadata())
 
 

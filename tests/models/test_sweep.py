@@ -120,6 +120,7 @@ def test_results_come_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         ("SELECT k, x FROM S WHERE x > :c", {"c": [float("nan")]}, "finite"),
         ("SELECT k, x FROM S WHERE x > :c AND z > 1", {"c": [1]}, "z"),
         ("SELECT k, x FROM S WHERE x > :c", {"c": [[1, 2], [3, 4]]}, "are one list of numbers"),
+        ("SELECT k, x FROM S WHERE x > :c SAMPLE EVERY 5 PREDICT", {"c": [1]}, "leave PREDICT out"),
     ],
 )
 def test_refusals(text: str, parameters: dict[str, Any], message: str) -> None:

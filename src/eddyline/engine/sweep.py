@@ -165,6 +165,8 @@ def _bound(text: str, session: Session) -> ModelQuery:
     plan = bind(text, session.catalog).plan
     if not isinstance(plan, ModelQuery) or any(isinstance(m, FittedRows) for m in plan.models):
         raise JobError("sweep runs queries on models: fit the samples first (ed.fit), and query the segments.")
+    if plan.predict:
+        raise JobError("sweep answers for all time at once: leave PREDICT out.")
     return plan
 
 

@@ -13,6 +13,7 @@ from eddyline.core.errors import JobError, did_you_mean, quoted
 from eddyline.expr.types import normalise, type_name
 from eddyline.io.nested import flat_schema
 from eddyline.io.source import InvalidRow, SourceBatch
+from eddyline.models.segments import EXTENSION, METADATA
 
 VALUES_TRIED_SINGLY = 4  # a failing cast of so few values is repeated value by value, one of more values by halves
 
@@ -30,6 +31,12 @@ def engine_schema(schema: pa.Schema, place: str) -> pa.Schema:
         try:
             fields.append(pa.field(f.name, normalise(f.type), metadata=f.metadata))
         except ValueError as error:
+            if getattr(f.type, "extension_name", "") == EXTENSION:
+                raise JobError(
+                    f"{place}: column {f.name!r} holds the polynomials of segments, and no metadata "
+                    f"{METADATA.decode()!r} say what they model: keep those of the table that they are of. (For the "
+                    "result of a query on models, make it a view, and query that.)"
+                ) from error
             raise JobError(
                 f"{place}: column {f.name!r} has the type {f.type}, which Eddyline does not hold. Declare the columns "
                 "that you need, and leave it out: CREATE STREAM name (column type, …) FROM …"

@@ -239,7 +239,9 @@ def memory_source(
     head = list(islice(iter(data), 1))
     whole: Iterable[Any] = chain(head, data) if once else data
     if head and isinstance(head[0], pa.RecordBatch | pa.Table):
-        return _arrow_source(head[0].schema, _Flat(whole) if not once else iter(_Flat(whole)), schema, name)
+        parts = _Flat(whole)
+        stored = isinstance(data, list | tuple)
+        return _arrow_source(head[0].schema, [*parts] if stored else iter(parts) if once else parts, schema, name)
     return RowSource(whole, schema, name)
 
 

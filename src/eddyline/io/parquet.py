@@ -90,7 +90,7 @@ def open_parquet(path: Path, dictionary: Sequence[str] = ()) -> pq.ParquetFile:
     """The file, with these columns handed over as it stores them, in dictionaries."""
     try:
         return pq.ParquetFile(path, read_dictionary=list(dictionary), pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a damaged name of a column
         if path.stat().st_size == 0:
             raise JobError(f"{path.name} is empty (0 bytes), so it is not a Parquet file.") from error
         raise JobError(f"{path.name} is not a readable Parquet file: {_first_line(error)}") from error

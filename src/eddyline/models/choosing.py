@@ -216,7 +216,7 @@ class ChoosingStore(FittedStore):
         waits = (keys[:, SEEN] > 0) & (keys[:, MODE] == TUPLES)
         if self.model.max_gap:
             waits &= frontier - keys[:, LAST] <= self.model.max_gap
-        return min(known, float(keys[waits, LAST].min()) + 1.0) if waits.any() else known
+        return min(known, float(int(keys[waits, LAST].min()) + 1)) if waits.any() else known
 
     def take_instants(self, known: float) -> Pieces:
         """The values at the instants that are known now, by time and key."""

@@ -13,7 +13,6 @@ nothing is predicted until the next one.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from eddyline.core.delta import Float64s, Int64s
 from eddyline.core.schema import Schema
 from eddyline.models.arithmetic import numbers
 from eddyline.models.predicted import Key, Offer, PredictedRows, PredictedStore
+from eddyline.models.state_json import as_text, from_text
 
 RUN: Final = 32  # samples through which a line is drawn: more bear more noise, and cost more where a signal turns
 
@@ -98,11 +98,11 @@ class ExtrapolatingStore(PredictedStore):
 
     def state(self) -> dict[str, Any]:
         recent = [[list(k), list(samples)] for k, samples in self.recent.items()]
-        return {**super().state(), "recent": json.dumps([recent, self.invalid, self.repeated])}
+        return {**super().state(), "recent": as_text([recent, self.invalid, self.repeated])}
 
     def load(self, state: Mapping[str, Any]) -> None:
         super().load(state)
-        recent, self.invalid, self.repeated = json.loads(state["recent"])
+        recent, self.invalid, self.repeated = from_text(state["recent"])
         self.recent = {tuple(k): deque(((t, v) for t, v in samples), RUN) for k, samples in recent}
 
 

@@ -130,7 +130,7 @@ class FittedStore:
             self.fitter.end_silent(frontier)
         self._take()
         since = self.fitter.open_since()
-        return float(frontier) + 1.0 if since is None else float(min(frontier + 1, since))
+        return float(frontier + 1 if since is None else min(frontier + 1, since))
 
     def _take(self) -> None:
         out, c = self.fitter.completed()
@@ -184,7 +184,7 @@ class FittedStore:
         order = np.lexsort((out[:, 1], out[:, 0]))
         o = out[order]
         open_ = self.fitter.open_segments
-        following = np.where(open_[o[:, 0], 0] > 0, open_[o[:, 0], 1], -1)
+        following = np.where(open_[o[:, 0], 0] > 0, open_[o[:, 0], 1], BEGINNING)  # no segment ends there
         same = np.r_[o[1:, 0] == o[:-1, 0], False]
         following[same] = np.r_[o[1:, 1], 0][same]
         last = following != o[:, 2]

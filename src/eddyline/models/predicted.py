@@ -17,7 +17,6 @@ few).
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from eddyline.core.delta import Float64s, Int64s, combine
 from eddyline.core.schema import Field, Schema
 from eddyline.models.arithmetic import numbers
 from eddyline.models.sources import DeclaredRows, RowStore
+from eddyline.models.state_json import as_text, from_text
 from eddyline.streamon.decision import Decision
 
 END = "#end"  # the column of a segment's end, in ticks
@@ -267,11 +267,11 @@ class PredictedStore(RowStore):
         waiting = [[list(r.key), r.time, r.models] for r in rows]
         parts = {n: combine([r.columns[n].slice(r.row, 1) for r in rows]) for n in rows[0].columns} if rows else {}
         counted = [self.validated, self.by_slack, self.violations, list(self.all_lengths), list(self.limits)]
-        return {**RowStore.state(self), "signals": json.dumps([signals, counted, waiting]), "waiting": parts}
+        return {**RowStore.state(self), "signals": as_text([signals, counted, waiting]), "waiting": parts}
 
     def load(self, state: Mapping[str, Any]) -> None:
         RowStore.load(self, state)
-        signals, counted, waiting = json.loads(state["signals"])
+        signals, counted, waiting = from_text(state["signals"])
         self.validated, self.by_slack, self.violations, lengths, limits = counted
         self.all_lengths, self.limits = deque(lengths, RECENT), tuple(limits)
         self.signals = {

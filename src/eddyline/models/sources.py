@@ -45,7 +45,10 @@ class SegmentRows:
         return {v.name: v.degree for v in self.layout.values}
 
     def ends(self, columns: Mapping[str, pa.Array], start: Int64s, horizon: int | None) -> Float64s:
-        end = ticks(columns[TO]).astype(np.float64)
+        ends = ticks(columns[TO])
+        # A segment of a few ticks may be shorter than two doubles of its size are apart: it holds at its beginning.
+        least = np.nextafter(start.astype(np.float64), np.inf)
+        end = np.where(ends > start, np.maximum(ends, least), ends).astype(np.float64)
         return end if horizon is None else np.minimum(end, start + float(horizon))
 
     def coefficients(self, columns: Mapping[str, pa.Array]) -> dict[str, Float64s]:
@@ -175,7 +178,7 @@ class RowStore:
 
     def known(self, frontier: int, ended: bool) -> float:
         """The instant before which all is known, when every row up to the frontier has come."""
-        return float(frontier) + 1.0
+        return float(frontier + 1)
 
     def adapts(self) -> list[str]:
         return []

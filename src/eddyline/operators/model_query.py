@@ -35,6 +35,7 @@ from eddyline.models.margins import exceeds, judged
 from eddyline.models.phase_costs import SEGMENT, SHOWN
 from eddyline.models.pieces import Grid, Pieces, shifted
 from eddyline.models.predicted import PredictedRows, PredictedStore
+from eddyline.models.predicted_segments import PredictedSegments, PredictedSegmentStore
 from eddyline.models.program import END_OF_MODELS, Program, run
 from eddyline.models.sources import FittedRows, RowModel, RowStore
 from eddyline.models.tuples_or_models import ALWAYS, NEVER
@@ -166,7 +167,9 @@ class ModelOperator(Operator):
         for name, modelled in self.program.columns:
             columns[name] = _doubles(found.values[name].at(zero)) if modelled else found.columns[name]
         columns["_uncertain"] = pa.array(np.zeros(len(found), np.bool_))
-        return Delta(found.low.astype(np.int64), {f.name: columns[f.name].cast(f.type) for f in self.schema})
+        step = self.program.sample or 1
+        time = np.rint(found.low / step).astype(np.int64) * step
+        return Delta(time, {f.name: columns[f.name].cast(f.type) for f in self.schema})
 
     def pin(self, pinned: bool) -> None:
         """Keep the way of each key and the bounds of samples as they are, or let them change again."""
@@ -176,7 +179,7 @@ class ModelOperator(Operator):
                 store.choice.pin(pinned)
 
     def complete_to(self, frontier: int) -> int:
-        return min(frontier, int(self.done) - 1) if self.done > -np.inf else frontier
+        return min(frontier, _last_before(self.done)) if self.done > -np.inf else frontier
 
     # ── samples ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -186,7 +189,7 @@ class ModelOperator(Operator):
         count = np.maximum(last - first + 1, 0.0).astype(np.int64)
         row = np.repeat(np.arange(len(p)), count)
         place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        time = ((first[row] + place) * step).astype(np.int64)
+        time = (first[row].astype(np.int64) + place) * int(step)  # a multiple that is large may be no double
         order = np.argsort(time, kind="stable")
         row, time = row[order], time[order]
         q = p.take(row)
@@ -303,6 +306,8 @@ def _store(
         return FittedStore(model, schema, prefix, kind)
     if isinstance(model, ExtrapolatedRows):
         return ExtrapolatingStore(model, schema, prefix, horizon, program.scale)
+    if isinstance(model, PredictedSegments):
+        return PredictedSegmentStore(model, schema, prefix, horizon, program.scale)
     if isinstance(model, PredictedRows):
         return PredictedStore(model, schema, prefix, horizon, program.scale)
     return RowStore(model, schema, prefix, horizon, program.scale)
@@ -316,6 +321,16 @@ def _hindered(program: Program, models: Sequence[RowModel], aliases: Sequence[st
         found = window_plan(program, model, f"{aliases[0]}.")
         return found if isinstance(found, str) else ""
     return because or ""
+
+
+def _last_before(t: float) -> int:
+    """The last whole number that is less than t as a double: far from zero some that are less are rounded to t.
+
+    >>> _last_before(5.0), _last_before(-5.0), _last_before(2.0**54), 2**54
+    (4, -6, 18014398509481982, 18014398509481984)
+    """
+    middle = (int(np.nextafter(t, -np.inf)) + int(t)) // 2
+    return middle if float(middle) < t else middle - 1
 
 
 def _doubts(p: Pieces) -> Bools:

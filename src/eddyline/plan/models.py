@@ -27,9 +27,10 @@ from eddyline.models.fitting import ErrorBound
 from eddyline.models.inversion import inverted, lineage
 from eddyline.models.margins import check_margins
 from eddyline.models.predicted import PredictedRows
+from eddyline.models.predicted_segments import PredictedSegments
 from eddyline.models.segments import FROM, MAX_INPUT_DEGREE, TO
 from eddyline.models.solving import check_condition, gives_points
-from eddyline.models.sources import DeclaredRows, FittedRows, RowModel, physical_schema
+from eddyline.models.sources import DeclaredRows, FittedRows, RowModel, SegmentRows, physical_schema
 from eddyline.models.splits import EQUI, split_named
 from eddyline.plan.logical import (
     Aggregate,
@@ -121,16 +122,12 @@ def translate(plan: Plan, catalog: Catalog, kind: TimeKind, options: ModelOption
 
 
 def predicted_models(translator: _Translator, program: pg.Program) -> tuple[RowModel, ...]:
-    """The models of a query that predicts, declared or found by fitting samples, with the bounds within which tuples
-    only validate them."""
+    """The models of a query that predicts: declared or found by fitting samples, with the bounds within which tuples
+    only validate them, or stored."""
     options, scans, models = translator.options, translator.scans, translator.models()
     bound = options.bound
     if program.sample is None:
         raise translator.error("PREDICT gives rows at instants to come: add SAMPLE EVERY.", None)
-    if not all(isinstance(m, DeclaredRows | FittedRows) for m in models):
-        raise translator.error(
-            "PREDICT needs models of what will come: declare them with MODEL, or query samples (ERROR WITHIN).", None
-        )
     if bound is not None and bound.relative:
         raise translator.error("PREDICT takes an absolute bound: ERROR WITHIN 0.5.", None)
     limits: dict[tuple[int, str], ErrorBound] = {}
@@ -147,6 +144,9 @@ def predicted_models(translator: _Translator, program: pg.Program) -> tuple[RowM
                 raise translator.unread(scans[i])
             amounts = tuple(limits[i, n].amount for n in values)
             found.append(ExtrapolatedRows(model.key, tuple((n, ()) for n in values), amounts, options.max_gap))
+            continue
+        if isinstance(model, SegmentRows):
+            found.append(PredictedSegments.of(model))
             continue
         assert isinstance(model, DeclaredRows)
         own = tuple(limits[i, n].amount if (i, n) in limits else math.inf for n, _ in model.values)
@@ -232,7 +232,8 @@ class _Translator:
                 f"{p.stream} has no model, and this is a query on models: fit it (ed.fit), add MODEL to it, or add "
                 "ERROR WITHIN to the query.", None,
             )  # fmt: skip
-        if self.options.bound is not None and not self.options.predict and not isinstance(p.model, FittedRows):
+        declared_ahead = self.options.predict and isinstance(p.model, DeclaredRows)
+        if self.options.bound is not None and not declared_ahead and not isinstance(p.model, FittedRows):
             declared = " add PREDICT, which foretells within it," if isinstance(p.model, DeclaredRows) else ""
             raise self.error(
                 f"ERROR WITHIN fits tuples, and {p.stream} has models already: leave it out,{declared} or query the "

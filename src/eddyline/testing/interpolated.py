@@ -83,7 +83,8 @@ class Interpolated:
                 return [{n: evaluate(e, r) for n, e in node.items} for r in self._rows(node.input, t)]
             case Join():
                 pairs = [{**a, **b} for a in self._rows(node.left, t) for b in self._rows(node.right, t)]
-                return [r for r in pairs if all(r[a] == r[b] for a, b in node.keys) and _all(node.conjuncts, r)]
+                equal = [r for r in pairs if all(r[a] is not None and r[a] == r[b] for a, b in node.keys)]
+                return [r for r in equal if _all(node.conjuncts, r)]
             case Aggregate():
                 return self._aggregate(node, t)
 
@@ -143,9 +144,11 @@ class Interpolated:
                     return None
                 continue
             covered += high - low
-            near = half * (1.0 - BESIDE)  # where a value ends, the extreme is that of the instants before it
-            ends = [self._groups(node, x).get(key) or self._groups(node, y).get(key) or inner[i]
-                    for x, y, i in ((low, middle - near, 0), (high, middle + near, -1))]  # fmt: skip
+            near = half * (1.0 - BESIDE)  # a stretch ends with the values before its end: there may be others at it
+            ends = [
+                self._groups(node, low).get(key) or self._groups(node, middle - near).get(key) or inner[0],
+                self._groups(node, middle + near).get(key) or inner[-1],
+            ]
             for n, f, e in node.functions:
                 pick = max if f == "max" else min
                 values = [pick(evaluate(e, r) for r in rows) for rows in inner if rows]
