@@ -74,8 +74,9 @@ def bringing(original):  # type: ignore[no-untyped-def]
     def fetch_deleted(join, departures, until):  # type: ignore[no-untyped-def]
         before = join.fetches
         SEEN["deleted"] += len(departures)
-        original(join, departures, until)
+        slots = original(join, departures, until)
         SEEN["deleted from the spill"] += join.fetches - before
+        return slots
 
     return fetch_deleted
 

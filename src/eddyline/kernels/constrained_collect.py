@@ -58,16 +58,18 @@ from eddyline.kernels.constrained_rows import (
     ROWS,
     Rows,
     after,
-    delist,
     fetch,
     fetch_first,
     first,
-    forget_matches,
-    look_again,
     push,
-    release,
     settle,
-    unlink,
+)
+from eddyline.kernels.constrained_staging import (
+    goes_at_end,
+    goes_at_once,
+    is_only_match,
+    stage_row,
+    take_out_of_memory,
 )
 from eddyline.kernels.hashing import mix
 
@@ -81,8 +83,8 @@ class Inferences(NamedTuple):
 
     By input (``facts``): root; the one root of a graph all of whose edges are many-one; such a graph's roots are all
     parents of the input; NO rows need not stay, for parents learn from RIDS or OAC what they would tell. ``share`` of
-    65,536 useless rows stay, as sampled ones. ``spills``: useless rows stay to the end of the run. ``removed`` counts
-    rows by input and kind; ``victims`` has room for all slots."""
+    65,536 useless rows stay, as sampled ones. ``spills``: useless rows are staged (``stage``), and those that the run
+    may need stay to its end. ``removed`` counts rows by input and kind; ``victims`` has room for all slots."""
 
     deletes: Any
     spills: Any
@@ -96,6 +98,7 @@ class Inferences(NamedTuple):
     facts: Any
     removed: Any
     victims: Any
+    stage: Any
 
 
 @inlined
@@ -282,9 +285,10 @@ def to_look_at(plan, owner, status):
 
 
 @inlined
-def companions(rows, width, x, why, top):
+def companions(rows, width, plan, x, why, top, staged):
     """Rows that are only part of results which are complete go with the row that completes them: the parents of a row
-    that no future row needs, and the one-one partners of a root's row that has its results. Puts them on the stack."""
+    that no future row needs, and the one-one partners of a root's row that has its results. Puts them on the stack,
+    and −1 less the slot of those that can be staged because the row was, which is the only one that they match."""
     owner = np.int64(rows.stream[x])
     flags = 12 * width + 19
     for j in range(width):
@@ -296,11 +300,12 @@ def companions(rows, width, x, why, top):
         if not upwards and not across:
             continue
         node = first(rows, width, other * width + p, p, rows.r64[x, j])
+        alone = staged and plan.stage.ends[other] and is_only_match(rows, width, plan.stage, x, j)
         while node >= 0:
             if rows.r16[node, flags] & (QUEUED | SAMPLED | VICTIM) == 0 and rows.status[node] == YES:
                 rows.r16[node, 12 * width + 18] = why
                 rows.r16[node, flags] |= QUEUED
-                rows.stack[top] = node
+                rows.stack[top] = -1 - node if alone else node
                 top += 1
             node = after(rows, width, p, node, rows.r64[x, j])
     return top
@@ -325,19 +330,24 @@ def take_out(rows, width, plan, s, many):
     top = np.int64(1)
     while top > 0:
         top -= 1
-        x = np.int64(rows.stack[top])
+        x, staged = np.int64(rows.stack[top]), False
+        if x < 0:
+            x, staged = -1 - x, stage_row(rows, width, plan.stage, -1 - x)
         if not plan.spills and is_sampled(rows.r64[x, 0], plan.share):
             rows.r16[x, flags] = (rows.r16[x, flags] | SAMPLED) & (65535 - QUEUED)
         else:
             plan.removed[np.int64(rows.stream[x]), why % KINDS] += 1
             found += 1
-            if plan.spills and rows.r16[x, flags] & FAILED == 0:
-                rows.r16[x, flags] = (rows.r16[x, flags] | VICTIM) & (65535 - QUEUED)
+            is_spilled = plan.spills and rows.r16[x, flags] & FAILED == 0
+            staged = staged or (is_spilled and goes_at_once(rows, width, plan.stage, x, False))
+            if is_spilled and not staged:
+                rows.r16[x, flags] &= 65535 - QUEUED
+                goes_at_end(rows, width, plan.stage, x)
             else:
                 plan.victims[many] = x
                 many += 1
         if not plan.deletes and rows.status[x] != NO:
-            top = companions(rows, width, x, why, top)
+            top = companions(rows, width, plan, x, why, top, staged)
     return many, found
 
 
@@ -382,11 +392,7 @@ def collect(rows, width, plan, whole):
             fetch(rows, np.int64(plan.victims[i + AHEAD]))
         x = np.int64(plan.victims[i])
         rows.r16[x, 12 * width + 19] &= 65535 - QUEUED
-        look_again(rows, width, x)
-        forget_matches(rows, width, x)
-        unlink(rows, width, x)
-        delist(rows, width, x)
-        release(rows, width, x)
+        take_out_of_memory(rows, width, x)
     return looked, useless_rows
 
 

@@ -83,6 +83,7 @@ from eddyline.kernels.constrained_rows import (
     settle,
     unlink,
 )
+from eddyline.kernels.constrained_staging import STAGE, Stage, goes_at_once, has_come
 from eddyline.kernels.hashing import mix, u
 from eddyline.kernels.join_layout import NEVER
 
@@ -249,15 +250,15 @@ def arrive(rows, width, plan, measures, s, now):
 
 @inlined
 def leave_at_once(rows, width, plan, progress, s):
-    """Without a spill a row of a root that is of no use as soon as it has come, because it has been part of all its
-    results or can be part of none, need not wait for the next collection. Its partners remember that a row of its key
-    was there: whether keys repeat is measured all the same."""
+    """A row of a root that is of no use as soon as it has come, because it has been part of all its results or can be
+    part of none, need not wait for the next collection. Its partners remember that a row of its key was there: whether
+    keys repeat is measured all the same."""
     owner = np.int64(rows.stream[u(s)])
     status = rows.status[u(s)]
     use = 1 if status == YES else 0  # the only root, or any
-    if plan.spills or plan.deletes or status not in (YES, NO) or plan.facts[use, u(owner)] == 0:
+    if plan.deletes or status not in (YES, NO) or plan.facts[use, u(owner)] == 0:
         return
-    if is_sampled(rows.r64[u(s), 0], plan.share):
+    if not plan.spills and is_sampled(rows.r64[u(s), 0], plan.share):
         return
     for j in range(width):
         other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
@@ -266,13 +267,17 @@ def leave_at_once(rows, width, plan, progress, s):
         unmatched = rows.stack[u(len(rows.stack) - width + j)] < 0  # who will match it would not know of it
         if unmatched or rows.ports[u(owner), u(j), TWO_WAY] or p >= KNOWN_PORTS:
             return
+    if status == YES:
+        rows.r16[u(s), u(12 * width + 18)] = BY_MANY_ONE
+    why = np.int64(rows.r16[u(s), u(12 * width + 18)]) % KINDS
+    if plan.spills and not goes_at_once(rows, width, plan.stage, s, True):
+        return
     for j in range(width):
         other, p = rows.ports[u(owner), u(j), NB], rows.ports[u(owner), u(j), NBP]
         node = np.int64(rows.stack[u(len(rows.stack) - width + j)]) if other >= 0 else np.int64(-1)
         while node >= 0:
             know(rows, width, node, p, np.int64(YES))
             node = after(rows, width, p, node, rows.r64[u(s), u(j)])
-    why = BY_MANY_ONE if status == YES else np.int64(rows.r16[u(s), u(12 * width + 18)]) % KINDS
     plan.removed[u(owner), u(why)] += 1
     progress[DROPPED] += 1
     changed = rows.cursor[u(len(rows.cursor) - 2)]
@@ -361,7 +366,7 @@ def fill(rows, width, s, owner, number, leave, time, place, rejected, keys, at):
 @kernel(
     f"int64({I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, {I1}, int64, {I1}, {B1},"
     f" int64, int64, int64, {ROWS}, {I3}, {I1}, {I1}, boolean, boolean, int64, {I1}, {I1}, {I1}, {I2}, {I2}, {I2},"
-    f" {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, {I1}, {I1}, {I1}, {I2})",
+    f" {I2}, {I2}, int32[::1], {I1}, {I1}, {I2}, {I1}, {I1}, {STAGE}, {I1}, {I1}, {I1}, {I2})",
     work=lambda *args: len(args[0]),
     borrows=True,
 )
@@ -369,8 +374,8 @@ def run(
     time, leave, place, place_from, clean, state, keys, next_, stop, gone_time, gone_identity, gone_key, gone_next,
     gone_stop, until, limits, skip, every, per_question, rows_per_element, ports, status, stream, r64, r32, r16, head,
     base, mask, fifo, live, cursor, stack, order, bound, loops, deletes, spills, share, wait, low, lag, units, notice,
-    marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, out_time, out_weight, out_sampled,
-    out_places,
+    marks, facts, removed, victims, arrived, duplicates, steps, hits, progress, staged, staged_keys, staged_bounds,
+    coming, coming_of, ends, marked, out_time, out_weight, out_sampled, out_places,
 ):  # fmt: skip
     """Apply the elements of all inputs, those of one after those of another, from ``next_`` to ``stop`` by input, and
     let rows leave up to ``until``; ``gone_`` are ``Departures``. ``limits`` by input are −1 for a relation, 0 for a
@@ -379,7 +384,8 @@ def run(
     of an input that is ``clean`` none; rejected rows of inputs in ``skip`` are only counted. ``out_sampled`` is a
     hash of the key of a result that a sampled row is part of."""
     rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims)
+    stage = Stage(staged, staged_keys, staged_bounds, coming, coming_of, ends, marked)
+    plan = Inferences(deletes, spills, share, wait, low, lag, units, notice, marks, facts, removed, victims, stage)
     measures = Measures(arrived, duplicates, steps, hits)
     departures = Departures(gone_time, gone_identity, gone_key, gone_next, gone_stop)
     search = Search(order, bound, loops, progress, out_time, out_weight, out_sampled, out_places)
@@ -398,7 +404,8 @@ def run(
         if progress[COLLECT] == 0 and progress[SINCE] >= progress[DUE]:
             # At first the control learns with every collection.
             question = min(per_question, 1 + progress[COLLECTIONS] // 4)
-            if progress[COLLECTED] + 1 >= question or left < progress[DUE] or notice[NOTICED, 0]:
+            due = progress[COLLECTED] + 1 >= question and 2 * left >= question * every  # else soon, at the end
+            if due or left < progress[DUE] or notice[NOTICED, 0]:
                 return np.int64(CONSULT)
             progress[COLLECT] = 1
         if progress[COLLECT]:
@@ -432,9 +439,11 @@ def run(
             s = cursor[len(cursor) - 1]
             if s < 0 or live[owner] > mask[owner * width]:
                 return np.int64(GROW)
-            ends = np.int64(NEVER) if len(leave) == 0 else leave[at]
+            if spills and not rejected:
+                has_come(rows, width, stage, owner, keys, at)
+            over = np.int64(NEVER) if len(leave) == 0 else leave[at]
             stored = place_from[owner] + at if len(place) == 0 else place[at]
-            fill(rows, width, s, owner, arrived[owner], ends, now, stored, rejected, keys, at)
+            fill(rows, width, s, owner, arrived[owner], over, now, stored, rejected, keys, at)
             arrive(rows, width, plan, measures, s, now)
             if status[s] == YES:
                 progress[PENDING] = s

@@ -14,18 +14,13 @@ from eddyline.kernels.constrained_rows import (
     ROWS,
     Rows,
     after,
-    delist,
     enlist,
     fetch,
     first,
-    forget_matches,
     know,
     link,
-    look_again,
     push,
-    release,
     settle,
-    unlink,
 )
 
 SLOTS_PER_LISTED_ROW = 4  # slots for each row of an input, beyond which its list is followed
@@ -145,21 +140,6 @@ def move_to_front(size, ports, status, stream, r64, r32, head, fifo, cursor, num
     return many
 
 
-@kernel(f"void({I1}, {ROWS})", borrows=True)
-def remove(
-    slots, ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack
-):  # fmt: skip
-    """Take rows out of chains and lists and free their slots; no parent is notified, for none waits for them."""
-    rows = Rows(ports, status, stream, r64, r32, r16, head, base, mask, fifo, live, cursor, stack)
-    width = ports.shape[1]
-    for i in range(len(slots)):
-        look_again(rows, width, slots[i])
-        forget_matches(rows, width, slots[i])
-        unlink(rows, width, slots[i])
-        delist(rows, width, slots[i])
-        release(rows, width, slots[i])
-
-
 @kernel("int64(int64, int32[:, ::1], int64[::1], int64[::1])", borrows=True)
 def take_free(width, r32, cursor, out):
     """Slots for rows out of the list of the free ones; returns how many there were, and takes none if too few."""
@@ -204,14 +184,3 @@ def victims(width, status, r16, slots):
             slots[many] = s
             many += 1
     return many
-
-
-@kernel(f"void({I1}, int64, {I2}, int32[:, ::1], uint16[:, ::1], {I2}, {I2})", borrows=True)
-def copy_out(slots, width, r64, r32, r16, fields, keys):
-    """Of rows the number, the time at which they leave, why they are useless and their place; and their keys."""
-    for i in range(len(slots)):
-        s = slots[i]
-        fields[0, i], fields[1, i] = r64[s, width], r64[s, width + 1]
-        fields[2, i], fields[3, i] = r16[s, 12 * width + 18], r32[s, 5 * width + 8]
-        for j in range(width):
-            keys[i, j] = r64[s, j]

@@ -5,7 +5,8 @@ at the same instant. After each ``COLLECT_EVERY`` elements rows that constraints
 forgotten at once (lossy), or put into a spill at the end of a run of at most about ``SPILL_EVERY`` elements (exact).
 The invariants that make the second exact, however wrong a constraint is:
 
-1. Every row that is in its window is in memory or in the spill, and during a run no row goes into the spill.
+1. Every row that is in its window is in memory or in the spill, and during a run only rows leave memory (they are
+   staged, and go into the spill at its end) that can be part of no result of the rest of the run.
 2. Before a run, equal keys are followed from the rows that arrive through memory and spill, and the spilled rows that
    may be part of a result come back. So a result of the run has all its rows in memory.
 3. Where deletions can show, all rows of the current results are in memory: a row is only taken out if it is part of no
@@ -37,7 +38,13 @@ from eddyline.operators.constrained_changes import AllDepartures, Departures
 from eddyline.operators.constrained_control import Collection, ConstraintControl
 from eddyline.operators.constrained_events import Arrivals, cuts_of
 from eddyline.operators.constrained_side import ConstrainedSide, FoundResults
-from eddyline.operators.constrained_spill import fetch_deleted, fetch_needed, spill_useless
+from eddyline.operators.constrained_spill import (
+    StagedRows,
+    fetch_deleted,
+    fetch_needed,
+    nothing_staged,
+    spill_useless,
+)
 from eddyline.operators.join_plan import JoinGraph
 from eddyline.operators.join_results import JoinResults
 from eddyline.operators.join_side import JoinInput
@@ -161,33 +168,45 @@ class ConstrainedJoin(Operator):
 
     def _run(self, arrivals: Arrivals, departures: AllDepartures, until: int, found: FoundResults) -> None:
         """Apply arrivals, and let rows leave whose time has come or which are deleted."""
-        if self.spill is not None and self.spill.total > 0:
-            fetch_deleted(self, departures, until)
-            if len(arrivals):
-                fetch_needed(self, arrivals)
+        staged = None
+        if self.spill is not None:
+            fetched = [fetch_deleted(self, departures, until), fetch_needed(self, arrivals)]
+            staged = StagedRows(self, arrivals, np.concatenate(fetched))
+            if len(departures):
+                staged.close()
         self.slots.reserve(self._last_most, arrivals.stop - arrivals.next)
         before = self.collections
         self.progress[k.PEAK] = 0
-        self._apply(arrivals, departures, until, found)
+        self._apply(arrivals, departures, until, found, staged)
         if self.collections == before and self._is_due(until):
             self.progress[k.NOW] = until
             self._consult(arrivals, until, asks=True)
-            self._apply(arrivals, departures, until, found)
+            self._apply(arrivals, departures, until, found, staged)
         if self.collections != before or self.collected_at == NEVER:
             self.collected_at = until
         self._last_most = max(int(self.progress[k.PEAK]), len(self.slots))
         self._most = max(self._most, self._last_most)
         self._note_arrivals(arrivals)
         self._report_counts()
-        if self.spill is not None:
-            spill_useless(self)
+        if self.spill is not None and staged is not None:
+            spill_useless(self, staged)
+            if self.collections != before:
+                self.spill.expire(int(self.progress[k.NOW]), self.slots.arrived, self.limits)
 
     def _is_due(self, until: int) -> bool:
         """Whether so much time has passed without a garbage collection that rows may have become useless by that."""
         return len(self.slots) > 0 and until != NEVER and until - self.collected_at >= self.plan.due
 
-    def _apply(self, arrivals: Arrivals, departures: AllDepartures, until: int, found: FoundResults) -> None:
+    def _apply(
+        self,
+        arrivals: Arrivals,
+        departures: AllDepartures,
+        until: int,
+        found: FoundResults,
+        staged: StagedRows | None,
+    ) -> None:
         many = self.tree.size
+        stage = nothing_staged(self) if staged is None else staged.arrays
         bound, loops = np.empty(many, np.int64), np.empty(many, np.int64)
         status, progress, told = k.FULL, self.progress, 0
         while status != k.DONE:
@@ -203,7 +222,7 @@ class ConstrainedJoin(Operator):
                     COLLECTIONS_PER_QUESTION, ROWS_PER_ELEMENT, *slots.arrays, slots.order, bound, loops, self.deletes,
                     self.spill is not None, plan.share, plan.wait, plan.low, self.lag, self.units, self.notice,
                     slots.marks, plan.facts, self.removed, np.empty(slots.capacity, np.int32), slots.arrived,
-                    slots.duplicates, slots.steps, self.hits, progress, times, weights, sampled, places,
+                    slots.duplicates, slots.steps, self.hits, progress, *stage, times, weights, sampled, places,
                 )
             )  # fmt: skip
             n = int(progress[k.FOUND])
@@ -262,8 +281,6 @@ class ConstrainedJoin(Operator):
         self._report_arrivals()
         self._report_counts()
         plan = self.control.collection(self, now)
-        if self.spill is not None:
-            self.spill.expire(now, self.slots.arrived, self.limits)
         self.progress[k.COLLECTED] = 0
         if plan is None:
             self.progress[k.SINCE] = 0

@@ -66,7 +66,7 @@ def _rows_of(join: ConstrainedJoin, i: int) -> SpilledRows:
     columns = side.rows.probe(slots.place(used), side.spec.schema.names)
     held = SpilledRows(slots.number(used), slots.leave(used), slots.why(used), slots.keys(used), columns)
     spilled = [] if join.spill is None else join.spill.rows_of(i)
-    return SpilledRows.concat([held, *spilled])
+    return SpilledRows.concat([held, *spilled]).by_number()
 
 
 def to_constrained(plain: MJoin, join: ConstrainedJoin, now: int) -> Int64s:

@@ -11,17 +11,14 @@ from eddyline.kernels import constrained_layout as k
 from eddyline.kernels.constrained_collect import close_keys
 from eddyline.kernels.constrained_rows import NEARER
 from eddyline.kernels.constrained_table import (
-    copy_out,
     insert,
     link_input,
     move_places,
     move_to_front,
-    remove,
     settle_all,
     take_free,
     victims,
 )
-from eddyline.kernels.key_order import in_order
 
 INITIAL_SLOTS = 64  # slots at first
 GROWTH = 1.3  # of the slots: more are copied less often and stay empty more often
@@ -202,28 +199,14 @@ class Slots:
         close_keys(np.ascontiguousarray(keys), child, p, why, *self.arrays, kept)
         return kept
 
-    def victims(self) -> list[Int64s]:
-        """By input the slots of the rows that are to be spilled, by number."""
+    def victims(self) -> Int64s:
+        """The slots of the rows that are to be spilled."""
         slots = np.empty(len(self), np.int64)
-        marked = slots[: int(victims(self.width, self.status, self.r16, slots))]
-        streams = self.stream[marked]
-        mine = [marked[streams == i] for i in range(self.inputs)]
-        return [m[in_order(self.number(m))] for m in mine]
-
-    def copy_out(self, slots: Int64s) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Numbers, times of leaving, why they are useless, places and keys of rows."""
-        fields, keys = np.empty((4, len(slots)), np.int64), np.empty((len(slots), self.width), np.int64)
-        copy_out(slots, self.width, self.r64, self.r32, self.r16, fields, keys)
-        number, leave, why, place = fields
-        return number, leave, why, place, keys
+        return slots[: int(victims(self.width, self.status, self.r16, slots))]
 
     def mark_victims(self, slots: Int64s, why: Int64s) -> None:
         """Rows that go into the spill at the end of the run, and why they are useless."""
         self.r16[slots, k.why_at(self.width)], self.r16[slots, k.why_at(self.width) + 1] = why, k.VICTIM
-
-    def remove(self, slots: Int64s) -> None:
-        """Take rows out that no parent waits for."""
-        remove(slots, *self.arrays)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────
 

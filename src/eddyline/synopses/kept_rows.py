@@ -16,7 +16,7 @@ from eddyline.core.delta import Int64s
 from eddyline.core.schema import Schema
 from eddyline.synopses.store import Store
 
-MIN_DEAD_ROWS = 256  # the rows are rewritten if more are dead, and more than a quarter of the live ones
+MIN_DEAD_ROWS = 256  # the rows are rewritten if more are dead, and more than half as many as are live
 
 
 class KeptRows:
@@ -49,7 +49,7 @@ class KeptRows:
 
     def is_sparse(self, wanted: int) -> bool:
         """Whether so many of the rows are dead that they should be moved together."""
-        return len(self) > wanted + max(MIN_DEAD_ROWS, wanted // 4)
+        return len(self) > wanted + max(MIN_DEAD_ROWS, wanted // 2)
 
     def retain(self, places: Int64s) -> None:
         """Keep the rows at these places only: the first gets place 0, the next 1, and so on."""

@@ -83,7 +83,7 @@ class Spill:
     def add(
         self, i: int, number: Int64s, leave: Int64s, keys: Int64s, why: Int64s, columns: Mapping[str, pa.Array]
     ) -> None:
-        """Rows of input i, by increasing number."""
+        """Rows of input i. The arrays may be parts of others, which are used again."""
         rows = SpilledRows(number, leave, why, np.ascontiguousarray(keys), dict(columns))
         if not len(rows):
             return
@@ -101,6 +101,8 @@ class Spill:
             BUFFER_BYTES, max(MIN_BUFFER_BYTES, written // SPILLED_PER_BUFFERED)
         ):
             self._write(i)
+        else:
+            self.waiting[i][-1] = self.waiting[i][-1].owned()
 
     def _write(self, i: int) -> None:
         rows = SpilledRows.concat(self.waiting[i])
@@ -211,7 +213,7 @@ class Spill:
         self, asked: Int64s, worth_it: Callable[[int, Int64s], Bools] | None = None
     ) -> Iterator[tuple[int, SpilledRows]]:
         """Give rows back that have one of the keys asked for: lines of port and key. Of these only rows whose keys
-        ``worth_it`` accepts for the port; the others stay. Yields the port with the rows."""
+        ``worth_it`` accepts for the port; the others stay. Yields the port with the rows, by increasing number."""
         self.index(asked)
         for port in np.unique(asked[:, 0]).tolist():
             i, p = divmod(port, self.width)
@@ -236,7 +238,7 @@ class Spill:
                     found += group.read(at, by_port)
                     group.take(at)
             if found:
-                rows = SpilledRows.concat(found)
+                rows = SpilledRows.concat(found).by_number()
                 self.taken += len(rows)
                 yield port, rows
 
@@ -328,7 +330,7 @@ class Spill:
             self.groups[i] = [g for g in mine if g.expire(is_over)]
             if len(self.groups[i]) < len(mine):
                 self._measure_ranges(i)
-            if any(r.number[0] < oldest if limits[i] else int(r.leave.min()) <= now for r in self.waiting[i]):
+            if any(int(r.number.min()) < oldest if limits[i] else int(r.leave.min()) <= now for r in self.waiting[i]):
                 rows = [r.filter(r.number >= oldest if limits[i] else r.leave > now) for r in self.waiting[i]]
                 self.waiting[i] = [r for r in rows if len(r)]
 

@@ -54,7 +54,7 @@ class SpillFile:
         """Whether a segment of so many bytes may be appended to a file of at most so many."""
         return self._close.alive and (self.bytes == 0 or self.bytes + more <= most)
 
-    def append(self, data: bytes) -> int:
+    def append(self, data: bytes | memoryview) -> int:
         """Write a segment; returns where it begins."""
         self.segments += 1
         return self.extend(data)

@@ -1,10 +1,10 @@
 """Segments: spilled rows in a file that never change. Only the blocks with needed rows are read, and verified first.
 
-A segment is a sequence of *blocks* of rows, by increasing number. A block has one record of fixed size for each row,
-with its columns of fixed width in the bytes in which they are in memory, and behind the records the other columns
-(text, columns with NULLs) in Arrow's format. The manifest, which is in memory because the file lives no longer than its
-process, has for each block its place, length and checksum. The keys of the rows are in sorted runs (``spill_runs``), by
-which rows are found; as long as there are none, they are in the records.
+A segment is a sequence of *blocks* of rows. A block has the columns of fixed width one after another, in the bytes in
+which they are in memory, and behind them the other columns (text, columns with NULLs) in Arrow's format. What is the
+same for all rows of the segment is not written, nor are keys that a column has. The manifest, which is in memory
+because the file lives no longer than its process, has for each block its place, length and checksum. The keys of the
+rows are in sorted runs (``spill_runs``), by which rows are found; as long as there are none, they are in the blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MANIFEST_BYTES_PER_BLOCK = 24
 
 @dataclass(frozen=True, slots=True)
 class SpilledRows:
-    """Rows of one input, by increasing number."""
+    """Rows of one input, in any order."""
 
     number: Int64s
     leave: Int64s
@@ -56,8 +56,19 @@ class SpilledRows:
         number, leave, why, keys = (
             np.concatenate([getattr(p, name) for p in parts]) for name in ("number", "leave", "why", "keys")
         )
-        whole = SpilledRows(number, leave, why, keys, columns)
-        return whole.take(np.argsort(whole.number, kind="stable"))
+        return SpilledRows(number, leave, why, keys, columns)
+
+    def owned(self) -> SpilledRows:
+        """The same rows, in arrays that are no parts of larger ones."""
+        arrays = (self.number, self.leave, self.why, self.keys)
+        number, leave, why, keys = (a if a.base is None else a.copy() for a in arrays)
+        return SpilledRows(number, leave, why, keys, self.columns)
+
+    def by_number(self) -> SpilledRows:
+        """The same rows, by increasing number."""
+        if (self.number[1:] > self.number[:-1]).all():
+            return self
+        return self.take(np.argsort(self.number))
 
     @property
     def nbytes(self) -> int:
@@ -86,40 +97,50 @@ class Segment:
         self.last, self.newest = int(rows.leave.max()), int(rows.number.max())
         self.bytes = 0
         self.rows: list[Block] = []
-        parts = self._blocks(rows)
-        file.append(b"".join(parts))
+        file.append(self._blocks(rows))
 
-    def _blocks(self, rows: SpilledRows) -> list[bytes]:
+    def _blocks(self, rows: SpilledRows) -> memoryview:
+        """The bytes of all blocks, which are entered into the manifest."""
         raw = {n: fixed(c) for n, c in rows.columns.items()}
         self.types = {n: (c.type, raw[n] is not None) for n, c in rows.columns.items()}
-        # Of tuple-based windows no row has a time at which it leaves.
-        self.leave = int(rows.leave[0]) if (rows.leave == rows.leave[0]).all() else None
-        head = [("number", "<i8"), ("why", "<u2")]
-        head += [("leave", "<i8")] if self.leave is None else []
-        head += [(f"key {p}", "<i8") for p in self.keyed]
-        columns = [(f"row {n}", values.dtype.str) for n, values in raw.items() if values is not None]
-        self.record = np.dtype([*head, *columns])
-        records = np.empty(len(rows), self.record)
-        records["number"], records["why"] = rows.number, rows.why
-        if self.leave is None:
-            records["leave"] = rows.leave
+        # The fields of a row by name: columns, then what is known of it, and the keys that no column has.
+        fields = {f"row {n}": values for n, values in raw.items() if values is not None}
+        self.same: dict[str, int] = {}
+        self.key_fields = {}
+        for name, values in (("number", rows.number), ("why", rows.why.astype(np.uint16)), ("leave", rows.leave)):
+            if (values == values[0]).all():
+                self.same[name] = int(values[0])
+            else:
+                fields[name] = values
         for p in self.keyed:
-            records[f"key {p}"] = rows.keys[:, p]
-        for n, values in raw.items():
-            if values is not None:
-                records[f"row {n}"] = values
+            mine = rows.keys[:, p]
+            known = (
+                n for n, values in fields.items() if values.itemsize == 8 and (values.view(np.int64) == mine).all()
+            )
+            self.key_fields[p] = next(known, f"key {p}")
+            if self.key_fields[p] == f"key {p}":
+                fields[f"key {p}"] = np.ascontiguousarray(mine)
+        self.fields = {n: values.dtype for n, values in fields.items()}
         others = {n: _plain(c) for n, c in rows.columns.items() if raw[n] is None}
         batch = pa.RecordBatch.from_pydict(others) if others else None
         self.schema = None if batch is None else batch.schema
-        made = []
-        for start in range(0, len(rows), ROWS_PER_BLOCK):
-            data = records[start : start + ROWS_PER_BLOCK].tobytes()
-            if batch is not None:
-                data += batch.slice(start, ROWS_PER_BLOCK).serialize().to_pybytes()
-            self.rows.append(Block(self.file.bytes + self.bytes, len(data), zlib.crc32(data)))
-            self.bytes += len(data)
-            made.append(data)
-        return made
+        starts = range(0, len(rows), ROWS_PER_BLOCK)
+        more = [] if batch is None else [batch.slice(start, ROWS_PER_BLOCK).serialize() for start in starts]
+        made = np.empty(sum(v.nbytes for v in fields.values()) + sum(m.size for m in more), np.uint8)
+        whole = made.data
+        columns = [(values.view(np.uint8), ROWS_PER_BLOCK * values.itemsize) for values in fields.values()]
+        for n in range(len(starts)):
+            begin = self.bytes
+            for column, size in columns:
+                part = column[n * size : (n + 1) * size]
+                made[self.bytes : self.bytes + len(part)] = part
+                self.bytes += len(part)
+            if more:
+                made[self.bytes : self.bytes + more[n].size] = np.frombuffer(more[n], np.uint8)
+                self.bytes += more[n].size
+            data = whole[begin : self.bytes]
+            self.rows.append(Block(self.file.bytes + begin, len(data), zlib.crc32(data)))
+        return whole
 
     def is_left(self, at: Int64s) -> Bools:
         """Whether the rows at some places are there."""
@@ -135,40 +156,54 @@ class Segment:
         self.left -= len(at)
         np.bitwise_or.at(self.taken, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
 
+    def _rows_in(self, n: int) -> int:
+        """How many rows a block has."""
+        return min(ROWS_PER_BLOCK, self.row_count - n * ROWS_PER_BLOCK)
+
+    def _fields_of(self, n: int, data: memoryview) -> tuple[dict[str, np.ndarray[Any, Any]], int]:
+        """The fields of the rows of a block, and where they end."""
+        made, at, many = {}, 0, self._rows_in(n)
+        for name, kind in self.fields.items():
+            made[name] = np.frombuffer(data, kind, many, at)
+            at += many * kind.itemsize
+        return made, at
+
     def keys(self) -> dict[int, Int64s]:
         """The keys of all rows, in order, by the ports whose keys were written with them."""
-        size = self.record.itemsize
-        parts = []
-        for n, data in enumerate(self.file.read(self.rows)):
-            many = min(ROWS_PER_BLOCK, self.row_count - n * ROWS_PER_BLOCK)
-            parts.append(np.frombuffer(data[: many * size], self.record))
-        return {p: np.concatenate([part[f"key {p}"] for part in parts]) for p in self.keyed}
+        parts = [self._fields_of(n, data)[0] for n, data in enumerate(self.file.read(self.rows))]
+        return {p: np.concatenate([part[n] for part in parts]).view(np.int64) for p, n in self.key_fields.items()}
 
     def read(self, at: Int64s, keys: Int64s) -> SpilledRows:
         """The rows at increasing places, with their keys by port."""
         blocks = np.unique(at // ROWS_PER_BLOCK)
-        picked, others = [], []
+        picked: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in self.fields}
+        others = []
         for n, data in zip(blocks.tolist(), self.file.read(self.rows[b] for b in blocks.tolist()), strict=True):
             here = at[at // ROWS_PER_BLOCK == n] - n * ROWS_PER_BLOCK
-            block_rows = min(ROWS_PER_BLOCK, self.row_count - n * ROWS_PER_BLOCK)
-            picked.append(np.frombuffer(data, self.record, block_rows)[here])
+            fields, end = self._fields_of(n, data)
+            for name, values in fields.items():
+                picked[name].append(values[here])
             if self.schema is not None:
-                batch = pa.ipc.read_record_batch(pa.py_buffer(data[block_rows * self.record.itemsize :]), self.schema)
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data[end:]), self.schema)
                 others.append(batch.take(pa.array(here)))
-        records = np.concatenate(picked) if picked else np.empty(0, self.record)
         rest = None
         if self.schema is not None:
             rest = pa.concat_batches(others) if others else pa.RecordBatch.from_pylist([], self.schema)
+
+        def values_of(name: str) -> np.ndarray[Any, Any]:
+            if name in self.same:
+                return np.full(len(at), self.same[name], np.int64)
+            return np.concatenate([*picked[name], np.empty(0, self.fields[name])])
+
         columns: dict[str, pa.Array] = {}
         for n, (kind, is_fixed) in self.types.items():
             if is_fixed:
-                data = pa.py_buffer(np.ascontiguousarray(records[f"row {n}"]))
-                columns[n] = pa.Array.from_buffers(kind, len(records), [None, data])
+                columns[n] = pa.Array.from_buffers(kind, len(at), [None, pa.py_buffer(values_of(f"row {n}"))])
             else:
                 assert rest is not None
                 columns[n] = rest.column(n)
-        leave = records["leave"].copy() if self.leave is None else np.full(len(records), self.leave, np.int64)
-        return SpilledRows(records["number"].copy(), leave, records["why"].astype(np.int64), keys, columns)
+        number, leave, why = (values_of(name).astype(np.int64) for name in ("number", "leave", "why"))
+        return SpilledRows(number, leave, why, keys, columns)
 
     @property
     def nbytes(self) -> int:
