@@ -155,7 +155,7 @@ def test_mistakes_are_told(set_to: dict[str, Any], message: str) -> None:
 
 def test_a_property_that_a_session_does_not_have_is_refused() -> None:
     made = session("S")
-    with pytest.raises(AttributeError, match=r"no property .budgets.\. Did you mean .budget.\? Those that"):
+    with pytest.raises(AttributeError, match=r"no property .budgets.\. Did you mean .budget.\? The properties that"):
         made.budgets = 3
     with pytest.raises(AttributeError, match=r"no property 'bound'.*queue_bound"):
         made.bound = "abc"

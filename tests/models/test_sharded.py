@@ -44,7 +44,7 @@ STORED = {
     "SELECT S.k, S.x - T.x AS gap FROM S JOIN T ON S.k = T.k WHERE S.x > T.x SAMPLE EVERY 1": "5 shards: 5 by",
     "SELECT k, min(sqrt(x * x + 1)) AS m FROM S [RANGE 9 SLIDE 3] GROUP BY k": "5 shards: 5 by",
     "SELECT max(x) AS m FROM S SAMPLE EVERY 3": "one shard: max(S.x) is over the signals of several keys",
-    "SELECT k, x FROM S WHERE x > 0 SAMPLE EVERY 3 HORIZON 9 PREDICT": "one shard: predictions are made anew",
+    "SELECT k, x FROM S WHERE x > 0 SAMPLE EVERY 3 HORIZON 9 PREDICT": "one shard: predictions are computed again",
 }
 
 

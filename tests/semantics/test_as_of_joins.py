@@ -150,7 +150,10 @@ def test_equal_timestamps_keep_their_order_through_filters_and_projections() -> 
     [
         ("SELECT t.v FROM t ASOF JOIN q ON t.k = q.k", "needs one comparison of both streams' timestamps"),
         ("SELECT t.v FROM t ASOF JOIN q ON t.ts >= q.ts AND t.v > q.v", "takes equalities of both sides"),
-        ("SELECT t.v FROM t [RANGE 5] ASOF JOIN q ON t.ts >= q.ts", "reads streams without a window, and t is none"),
+        (
+            "SELECT t.v FROM t [RANGE 5] ASOF JOIN q ON t.ts >= q.ts",
+            "streams without a window, and t is something else",
+        ),
         ("SELECT t.v FROM t LEFT ASOF JOIN q ON t.ts <= q.ts", "waits for ever for a partner: bound it"),
         ("SELECT t.v FROM t ASOF RIGHT JOIN q ON t.ts <= q.ts", "is ASOF JOIN or LEFT ASOF JOIN"),
     ],

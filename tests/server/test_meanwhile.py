@@ -52,9 +52,13 @@ def test_a_stream_that_is_dropped_while_rows_come_takes_none(server: RunningServ
         assert server.request("DELETE", "/v1/streams/gone").status == 204
 
 
-@pytest.mark.parametrize("path", ["/v1/execute", "/v1/queries"])
-def test_the_server_answers_others_while_it_reads_a_long_text(server: RunningServer, path: str) -> None:
-    text = "; ".join(["SELECT Istream(a) FROM S WHERE a < 1"] * 6000)
+# A job of a million characters at most, and a query of 50,000, whose mistake is found last.
+JOB = "; ".join(["SELECT Istream(a) FROM S WHERE a < 1"] * 6000)
+QUERY = "SELECT Istream(a) FROM S WHERE a < 1" + " AND a < 1" * 4_900 + " AND b < 1"
+
+
+@pytest.mark.parametrize(("path", "text"), [("/v1/execute", JOB), ("/v1/queries", QUERY)], ids=["job", "query"])
+def test_the_server_answers_others_while_it_reads_a_long_text(server: RunningServer, path: str, text: str) -> None:
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(server.request("POST", path, {"text": text})))
     asking.start()

@@ -120,7 +120,7 @@ def test_a_table_from_spark(place: Path) -> None:
     # The first sign of life says what is being started, and how long it has been.
     assert terminal.written.startswith("\rstarting Spark on local[2] …")
     assert "starting Spark on local[2] … 1 s" in terminal.written
-    assert "\rSpark has started (2 tasks at a time); waiting for the first micro-batch" in terminal.written
+    assert "\rSpark has started (2 tasks at a time); waiting for" in terminal.written
 
 
 def press(*pauses: float) -> Act:

@@ -14,6 +14,7 @@ import numpy as np
 
 from eddyline.kernels.compile import inlined, kernel
 from eddyline.kernels.constrained_collect import Inferences, collect, infer, is_sampled, mark, raise_low
+from eddyline.kernels.constrained_departures import Departures, find_departing
 from eddyline.kernels.constrained_layout import (
     APPLIED,
     BY_MANY_ONE,
@@ -100,17 +101,6 @@ class Measures(NamedTuple):
     duplicates: Any
     steps: Any
     hits: Any
-
-
-class Departures(NamedTuple):
-    """Deletions of rows of inputs that are relations, those of one input after those of another: times, identities and
-    keys at the first port; by input the next and the one behind the last."""
-
-    time: Any
-    identity: Any
-    key: Any
-    next: Any
-    stop: Any
 
 
 class Search(NamedTuple):
@@ -286,17 +276,6 @@ def leave_at_once(rows, width, plan, progress, s):
     unlink(rows, width, s)
     delist(rows, width, s)
     release(rows, width, s)
-
-
-@inlined
-def find_departing(rows, width, departures, owner):
-    """The slot of the row that the next deletion of an input means; −1: it is not in memory."""
-    at = departures.next[owner]
-    key = departures.key[at]
-    s = first(rows, width, owner * width, np.int64(0), key)
-    while s >= 0 and rows.r64[u(s), u(width + 1)] != departures.identity[at]:
-        s = after(rows, width, np.int64(0), s, key)
-    return s
 
 
 @inlined
