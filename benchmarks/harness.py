@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -277,7 +278,12 @@ def cached(name: str, make: Callable[[], Mapping[str, Any]]) -> dict[str, Path]:
         unfinished.mkdir(parents=True)
         for stream, rows in make().items():
             pq.write_table(rows, unfinished / f"{stream}.parquet")
-        unfinished.rename(folder)
+        try:
+            unfinished.rename(folder)
+        except OSError:  # another process has made the same files meanwhile
+            if not folder.exists():
+                raise
+            shutil.rmtree(unfinished)
     return {p.stem: p for p in sorted(folder.glob("*.parquet"))}
 
 
